@@ -1,0 +1,149 @@
+"""The road of a kernel, stage by stage; the one module that knows all the rooms.
+
+    trace      the kernel's Python, run once, becomes a graph
+    rewrite    passes that keep the meaning and make the graph smaller
+    verify     what is legal in a graph holds
+    outputs    the kernel writes what it promises to write
+    prepare    the graph becomes a program of NumPy steps
+
+Each stage takes what the one before left.  `until=` stops behind a stage; `PYPTO_DUMP` keeps the
+text of the graph behind each.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import FunctionType
+from typing import Any
+
+from pypto import knobs
+from pypto.errors import error
+from pypto.interp.run import Program, prepare
+from pypto.ir.graph import Graph, walk
+from pypto.ir.rewrite import PASSES
+from pypto.ir.verify import verify
+from pypto.trace.run import Traced, TensorSpec, trace_kernel
+
+
+@dataclass
+class Request:
+    """What to compile: a function, the kinds of its tensors, the values of its other arguments."""
+
+    function: FunctionType
+    tensors: list[TensorSpec]
+    values: dict[str, Any]
+
+
+@dataclass
+class Compiled:
+    """What the road has made so far."""
+
+    request: Request
+    traced: Traced | None = None
+    graph: Graph | None = None
+    program: Program | None = None
+    written: frozenset[int] = frozenset()
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def text(self) -> Graph:
+        """The graph, which exists behind the first stage."""
+        assert self.graph is not None
+        return self.graph
+
+
+def _trace(c: Compiled) -> None:
+    c.traced = trace_kernel(c.request.function, c.request.tensors, c.request.values)
+    c.graph = c.traced.graph
+
+
+def _rewrite(c: Compiled) -> None:
+    for rewrite in PASSES:
+        c.graph = rewrite(c.text)
+
+
+def _verify(c: Compiled) -> None:
+    verify(c.text)
+
+
+def _outputs(c: Compiled) -> None:
+    """A kernel that writes no parameter, or rebinds one that it never uses, has lost a result."""
+    assert c.traced is not None
+    graph = c.text
+    used = set()
+    for node in walk(graph.body):
+        used.update(id(v.storage) for v in node.operands if v.storage is not None)
+    for param in graph.params:
+        place = c.traced.rebound.get(param.name)
+        if place is not None and id(param.value.storage) not in used:
+            raise error(
+                ValueError,
+                f"output parameter `{param.name}` is never written: rebinding the name does not "
+                f"write the tensor; use `{param.name}[:] = …`",
+                loc=place,
+                fix=f"{param.name}[:] = …",
+            )
+    written = frozenset(
+        index
+        for index, param in enumerate(graph.params)
+        if param.value.storage is not None and param.value.storage.written
+    )
+    if not written:
+        raise error(
+            ValueError,
+            f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
+            loc=graph.loc,
+            fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, out)",
+        )
+    c.written = written
+
+
+def _prepare(c: Compiled) -> None:
+    c.program = prepare(c.text)
+
+
+STAGES: list[tuple[str, Callable[[Compiled], None]]] = [
+    ("trace", _trace),
+    ("rewrite", _rewrite),
+    ("verify", _verify),
+    ("outputs", _outputs),
+    ("prepare", _prepare),
+]
+
+
+def compile_kernel(request: Request, until: str = "prepare") -> Compiled:
+    """Walk the road up to and including the stage `until`."""
+    names = [name for name, _ in STAGES]
+    if until not in names:
+        raise error(ValueError, f"no stage is called {until!r}; there are {', '.join(names)}")
+    compiled = Compiled(request)
+    for name, stage in STAGES:
+        began = time.perf_counter()
+        stage(compiled)
+        compiled.seconds[name] = time.perf_counter() - began
+        _dump(name, compiled)
+        if name == until:
+            break
+    _report(compiled)
+    return compiled
+
+
+def _dump(stage: str, compiled: Compiled) -> None:
+    folder = knobs.DUMP.get()
+    if not folder or compiled.graph is None or stage in ("outputs", "prepare"):
+        return
+    os.makedirs(folder, exist_ok=True)
+    with open(os.path.join(folder, f"{compiled.graph.name}.{stage}.txt"), "w") as file:
+        file.write(str(compiled.graph) + "\n")
+
+
+def _report(compiled: Compiled) -> None:
+    level = knobs.DEBUG.get()
+    if level >= 1:
+        times = ", ".join(f"{name} {1e3 * s:.1f} ms" for name, s in compiled.seconds.items())
+        print(f"[pypto] {compiled.text.name}: {times}")
+    if level >= 3:
+        print(compiled.text)

@@ -1,0 +1,259 @@
+"""A graph as a program of NumPy steps.
+
+In: a verified graph and the arrays of one call.  Out: the arrays written in place, or an error at
+the user's line.  `prepare` turns every node into a step once; `Program.run` walks the steps.  A
+program holds no state of a run, so several threads may run one at the same time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from pypto.errors import InternalError, PyptoError, adopt, error
+from pypto.interp.families import compute
+from pypto.interp.integers import Frame
+from pypto.interp.plan import Get, Plan, Step, fresh, must_copy
+from pypto.interp.windows import CONTROL
+from pypto.ir.graph import Graph, Node, Region, Value
+from pypto.ir.sym import SymInt
+from pypto.ir.types import TensorType
+
+
+class Program:
+    """A graph made ready to run."""
+
+    def __init__(self, graph: Graph) -> None:
+        plan = Plan()
+        self.name = graph.name
+        self._params = [p.value.tensor for p in graph.params]
+        self._names = [p.name for p in graph.params]
+        self._arrays = [plan.define(p.value) for p in graph.params]
+        self._dims = [
+            (plan.define(value), index, axis)
+            for index, p in enumerate(graph.params)
+            for axis, value in p.dims.items()
+        ]
+        self._body = _region(plan, graph.body, _ends(graph))
+        self._size = len(plan.slots)
+
+    def run(self, arrays: Sequence[np.ndarray]) -> None:
+        """Run on the arrays of one call, one per tensor parameter; outputs are written in place."""
+        self._check(arrays)
+        frame: Frame = [None] * self._size
+        for slot, array in zip(self._arrays, arrays, strict=True):
+            frame[slot] = array
+        for slot, index, axis in self._dims:
+            frame[slot] = arrays[index].shape[axis]
+        with np.errstate(all="ignore"):
+            self._body(frame)
+
+    def _check(self, arrays: Sequence[np.ndarray]) -> None:
+        if len(arrays) != len(self._params):
+            raise InternalError(
+                f"{self.name} takes {len(self._params)} arrays, got {len(arrays)}"
+            )
+        for name, type, array in zip(self._names, self._params, arrays, strict=True):
+            fits = len(array.shape) == type.rank and all(
+                not isinstance(n, int) or n == found
+                for n, found in zip(type.shape, array.shape, strict=False)
+            )
+            if not fits or array.dtype != type.dtype.numpy:
+                raise InternalError(
+                    f"{self.name}: {name} is {type.brief()}, got {array.dtype}{list(array.shape)}"
+                )
+
+
+def prepare(graph: Graph) -> Program:
+    """The program of a graph; callers keep it."""
+    return Program(graph)
+
+
+def interpret(graph: Graph, arguments: Sequence[np.ndarray]) -> None:
+    """Run a graph once."""
+    prepare(graph).run(arguments)
+
+
+# --- regions -------------------------------------------------------------------------------------
+
+# The tensor values that no later node needs, by the node after which that is so.
+Ends = dict[Node, list[Value]]
+
+
+def _ends(graph: Graph) -> Ends:
+    """Where each tensor value of a region is needed for the last time.
+
+    Memory is let go there, so that a long kernel does not hold every intermediate at once.
+    """
+    last: dict[Value, Node | None] = {}
+    depths: dict[Value, int] = {}
+    path: list[Node] = []
+
+    def use(item: Any) -> None:
+        depth = depths.get(item)
+        if depth is not None:
+            # A value of this region that the region yields is kept.
+            last[item] = path[depth] if depth < len(path) else None
+
+    def visit(region: Region) -> None:
+        depths.update((p, len(path)) for p in region.params if isinstance(p.type, TensorType))
+        for node in region.nodes:
+            path.append(node)
+            for item in (*node.operands, *node.attrs.get("inits", ())):
+                use(item)
+            for inner in node.regions:
+                visit(inner)
+            path.pop()
+            for result in node.results:
+                if isinstance(result.type, TensorType):
+                    depths[result], last[result] = len(path), node
+        for item in region.yields:
+            use(item)
+
+    visit(graph.body)
+    ends: Ends = {}
+    for value, node in last.items():
+        if node is not None:
+            ends.setdefault(node, []).append(value)
+    return ends
+
+
+def _region(plan: Plan, region: Region, ends: Ends) -> Step:
+    """The steps of a body, in order; an error gets the place of the node that raised it."""
+    steps: list[Step] = []
+    nodes: dict[Step, Node] = {}
+    for node in region.nodes:
+        step = _step(plan, node, ends)
+        nodes[step] = node
+        steps.append(step)
+        if node in ends:
+            steps.append(_let_go([plan.slot(v) for v in ends[node]]))
+
+    def run(f: Frame) -> None:
+        step: Step | None = None
+        try:
+            for step in steps:
+                step(f)
+        except PyptoError as cause:
+            if cause.loc is None and step is not None:
+                cause.loc = nodes[step].loc
+            raise
+        except Exception as cause:
+            assert step is not None
+            raise _failed(nodes[step], cause) from cause
+
+    return run
+
+
+def _failed(node: Node, cause: Exception) -> PyptoError:
+    """What a reference let escape: places out of range are the user's, the rest is a defect."""
+    if isinstance(cause, (IndexError, MemoryError)):
+        return adopt(cause, node.loc)
+    found = f"{type(cause).__name__}: {cause}"
+    return InternalError(f"the interpreter failed in {node.op.name}: {found}", loc=node.loc)
+
+
+def _let_go(slots: list[int]) -> Step:
+    def step(f: Frame) -> None:
+        for slot in slots:
+            f[slot] = None
+
+    return step
+
+
+def _step(plan: Plan, node: Node, ends: Ends) -> Step:
+    if node.op.name == "loop":
+        return _loop(plan, node, ends)
+    if node.op.name == "cond":
+        return _cond(plan, node, ends)
+    handler = CONTROL.get(node.op.name, compute)
+    return handler(plan, node)
+
+
+def _handed(plan: Plan, source: Value | SymInt | None, target: Value) -> Get:
+    """What a parameter or a result gets: a number, or a tensor, in memory of its own if need be.
+
+    None is a name that nothing has bound yet; the front end guards every use of one.
+    """
+    if source is None:
+        return lambda f: None
+    if not isinstance(source, Value):
+        return plan.number(source)
+    slot = plan.slot(source)
+    if not isinstance(source.type, TensorType) or not must_copy(source, target):
+        return lambda f: f[slot]
+
+    def copied(f: Frame) -> np.ndarray | None:
+        array = f[slot]
+        return None if array is None else fresh(array)
+
+    return copied
+
+
+def _owned(plan: Plan, region: Region) -> list[int]:
+    """Slots that may still hold memory when a region is left."""
+    held = {*region.params, *(y for y in region.yields if isinstance(y, Value))}
+    made = {*region.params, *(r for node in region.nodes for r in node.results)}
+    return [plan.slot(v) for v in held & made]
+
+
+def _loop(plan: Plan, node: Node, ends: Ends) -> Step:
+    region, attrs = node.regions[0], node.attrs
+    bounds = plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
+    carried = region.params[1:]
+    inits = [_handed(plan, i, p) for i, p in zip(attrs["inits"], carried, strict=True)]
+    index, *slots = [plan.define(p) for p in region.params]
+    body = _region(plan, region, ends)
+    yields = [_handed(plan, y, p) for y, p in zip(region.yields, carried, strict=True)]
+    finals = [_handed(plan, p, r) for p, r in zip(carried, node.results, strict=True)]
+    owned, results = _owned(plan, region), [plan.define(r) for r in node.results]
+
+    def step(f: Frame) -> None:
+        start, stop, stride = bounds(f)
+        if stride == 0:
+            raise error(
+                ValueError,
+                "the step of pypto.loop must not be 0",
+                code="F21004",
+                fix="count with a step such as 1 or -1",
+            )
+        values = [get(f) for get in inits]
+        for number in range(start, stop, stride):
+            f[index] = number
+            for slot, value in zip(slots, values, strict=True):
+                f[slot] = value
+            body(f)
+            values = [get(f) for get in yields]
+        for slot, value in zip(slots, values, strict=True):
+            f[slot] = value
+        values = [get(f) for get in finals]
+        for slot in owned:
+            f[slot] = None
+        for slot, value in zip(results, values, strict=True):
+            f[slot] = value
+
+    return step
+
+
+def _cond(plan: Plan, node: Node, ends: Ends) -> Step:
+    cond = plan.number(node.attrs["cond"])
+    arms: list[tuple[Step, list[Get], list[int]]] = []
+    for region in node.regions:
+        body = _region(plan, region, ends)
+        yields = [_handed(plan, y, r) for y, r in zip(region.yields, node.results, strict=True)]
+        arms.append((body, yields, _owned(plan, region)))
+    results = [plan.define(r) for r in node.results]
+
+    def step(f: Frame) -> None:
+        body, yields, owned = arms[0 if cond(f) else 1]
+        body(f)
+        values = [get(f) for get in yields]
+        for slot in owned:
+            f[slot] = None
+        for slot, value in zip(results, values, strict=True):
+            f[slot] = value
+
+    return step
+

@@ -1,0 +1,396 @@
+"""The tensor handle that users hold.
+
+Outside of a kernel a `Tensor` describes one: the annotation of a parameter, or data of the host.
+Inside, it names a storage of the current trace; its value is whatever version of that storage the
+program has reached.  Methods and operators are those of the op records; nothing is listed twice.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import numpy as np
+
+from pypto.errors import error
+from pypto.ir import build, sym
+from pypto.ir.dtype import DataType
+from pypto.ir.graph import Storage, Value
+from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, nearest
+from pypto.ir.scalar import SymbolicScalar, as_sym_int
+from pypto.ir.sym import SymInt
+from pypto.ir.types import Shape, StatusType, TensorType, TileOpFormat, full
+
+
+class Tensor:
+    """A tensor of a kernel, or the description of one.
+
+    As an annotation: ``Tensor([], dt)`` any shape; ``Tensor([4, 8], dt)`` exactly that;
+    ``Tensor([DYNAMIC, STATIC], dt)`` run-time and compile-time dims; a trailing ``...`` leaves the
+    rest open; dtype may be left out.  Inside a kernel ``Tensor([16, 16], dt)`` (or
+    ``pypto.tensor``) is memory of the kernel's own that nothing has written yet.  Errors:
+    ValueError F00002 for entries that are no dims.  Source: the tensor class of the language.
+    """
+
+    __pypto_tensor__ = True
+    __slots__ = (
+        "_name",
+        "_shape",
+        "_storage",
+        "_trace",
+        "data",
+        "data_ptr",
+        "device",
+        "explicit_dtype",
+        "explicit_format",
+        "guard",
+        "ori_shape",
+        "spec",
+        "spec_dtype",
+        "spec_format",
+    )
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: DataType | None = None,
+        name: str = "",
+        format: TileOpFormat | None = None,
+        data_ptr: int | None = None,
+        device: Any = None,
+        ori_shape: Any = None,
+    ) -> None:
+        if isinstance(shape, DataType):
+            raise error(
+                TypeError,
+                f"Tensor(shape, dtype): shape is a list, got {shape.name}",
+                fix=f"pypto.Tensor([], pypto.{shape.name})",
+            )
+        if dtype is not None and not isinstance(dtype, DataType):
+            raise error(
+                TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}"
+            )
+        self._name = name
+        self.explicit_dtype = dtype is not None
+        self.explicit_format = format is not None
+        self.data = None
+        self.data_ptr = data_ptr
+        self.device = device
+        self.ori_shape = ori_shape
+        self.guard: Callable[[], None] | None = None
+        self.spec = _check_spec(shape)
+        self.spec_dtype = dtype
+        self.spec_format = format or TileOpFormat.TILEOP_ND
+        self._trace: build.Trace | None = None
+        self._storage: Storage | None = None
+        self._shape: Shape | None = None
+        trace = build.active()
+        if trace is not None and self.spec and not _has_marker(self.spec):
+            dims = tuple(as_sym_int(d) for d in self.spec)
+            type = full(dtype or DataType.DT_FP32, dims, self.spec_format)
+            node = trace.emit(REGISTRY["empty"], (), {"name": name}, (type,))
+            assert node.result.storage is not None
+            node.result.storage.name = name
+            self._trace, self._storage = trace, node.result.storage
+
+    def __class_getitem__(cls, items: Any) -> Tensor:
+        """``Tensor[[4, 8], dtype, format, "name", {...}]`` in any order; dtype defaults to FP32."""
+        given: dict[str, Any] = {"dtype": DataType.DT_FP32}
+        for item in items if isinstance(items, tuple) else (items,):
+            if isinstance(item, (list, tuple)):
+                given["shape"] = item
+            elif isinstance(item, DataType):
+                given["dtype"] = item
+            elif isinstance(item, TileOpFormat):
+                given["format"] = item
+            elif isinstance(item, str):
+                given["name"] = item
+            elif isinstance(item, dict):
+                given.update(item)
+            else:
+                raise error(TypeError, f"Tensor[...] takes shape, dtype, format, name, got {item!r}")
+        return cls(**given)
+
+    @classmethod
+    def of(cls, trace: build.Trace, storage: Storage, shape: Shape | None = None) -> Tensor:
+        """The handle of a storage of a trace; with `shape`, an in-place reshape of it."""
+        tensor = cls.__new__(cls)
+        tensor._name = ""
+        tensor.explicit_dtype = tensor.explicit_format = True
+        tensor.data = tensor.data_ptr = tensor.device = tensor.ori_shape = None
+        tensor.guard = None
+        tensor.spec = tensor.spec_dtype = None
+        tensor.spec_format = storage.type.format
+        tensor._trace, tensor._storage, tensor._shape = trace, storage, shape
+        return tensor
+
+    # -- inside a trace -------------------------------------------------------------------------
+
+    @property
+    def storage(self) -> Storage:
+        """The memory that this handle names in the current trace."""
+        if self._storage is None:
+            raise error(
+                TypeError,
+                "this Tensor is an annotation, not a tensor of a kernel",
+                fix="give its shape and dtype inside a kernel: pypto.tensor([16, 16], pypto.DT_FP32)",
+            )
+        if self._trace is not build.active():
+            raise error(
+                RuntimeError,
+                "a tensor of a kernel is used outside of it: it is not inside a "
+                "@pypto.frontend.jit kernel any more",
+                fix="write results into a parameter: out[:] = t",
+            )
+        return self._storage
+
+    def value(self) -> Value:
+        """Its version at this point of the program."""
+        storage = self.storage
+        trace = build.current()
+        if self.guard is not None:
+            self.guard()
+        value = trace.read(storage)
+        if self._shape is None or value.tensor.shape == self._shape:
+            return value
+        return self._as_alias(trace, value, self._shape)
+
+    def _as_alias(self, trace: build.Trace, value: Value, shape: Shape) -> Value:
+        type = full(value.tensor.dtype, shape, value.tensor.format)
+        node = trace.emit(
+            REGISTRY["alias"], (value,), {"shape": shape}, (type,), (value.storage,)
+        )
+        return node.result
+
+    def redirect(self, storage: Storage) -> None:
+        """Name another storage from now on."""
+        self._storage = storage
+
+    def destination(self) -> Value:
+        """Its version as the destination of a write in place."""
+        trace = build.current()
+        storage = trace.settle_write(self.storage)
+        self._storage = storage
+        return self.value()
+
+    def replace(self, value: Value) -> None:
+        """Make a value, which lives in this handle's storage, its version."""
+        trace = build.current()
+        storage = self.storage
+        if self._shape is not None and self._shape != storage.type.shape:
+            value = self._as_alias(trace, value, storage.type.shape)
+        trace.write(storage, value)
+
+    # -- attributes -----------------------------------------------------------------------------
+
+    @property
+    def shape(self) -> list[Any]:
+        """Extents: ints, and symbolic scalars where they are known at run time.  A fresh list."""
+        if self._storage is None:
+            return list(self.spec) if self.spec is not None else []
+        return [_user_int(d) for d in self._extents()]
+
+    def _extents(self) -> Shape:
+        return self._shape if self._shape is not None else self.storage.type.shape
+
+    @property
+    def valid_shape(self) -> list[Any]:
+        """How many leading elements of each axis are valid: ints and symbolic scalars."""
+        if self._storage is None:
+            return self.shape
+        return [_user_int(d) for d in self.value().tensor.valid]
+
+    @property
+    def dtype(self) -> DataType:
+        """The element type."""
+        if self._storage is None:
+            return self.spec_dtype or DataType.DT_FP32
+        return self._storage.type.dtype
+
+    @property
+    def dim(self) -> int:
+        """The rank.  A property: ``t.dim``, not ``t.dim()``."""
+        return len(self.shape)
+
+    @property
+    def format(self) -> TileOpFormat:
+        """The memory layout."""
+        return self.spec_format if self._storage is None else self._storage.type.format
+
+    @property
+    def id(self) -> int:
+        """A number that tells this handle from others."""
+        return id(self)
+
+    @property
+    def name(self) -> str:
+        """A name for messages and dumps; may be set."""
+        return self._name or (self._storage.name if self._storage is not None else "")
+
+    @name.setter
+    def name(self, name: str) -> None:
+        self._name = name
+
+    @property
+    def status_shape(self) -> list[Any]:
+        """The dims as the annotation gave them."""
+        return list(self.spec) if self.spec is not None else self.shape
+
+    def is_empty(self) -> bool:
+        """Whether its value was moved away; that never happens here."""
+        return False
+
+    def set_cache_policy(self, policy: Any, value: bool) -> None:
+        """Says how global memory is cached; no value changes."""
+
+    def get_cache_policy(self, policy: Any) -> bool:
+        """Whether a cache policy is on; none is here."""
+        return False
+
+    def base(self) -> Tensor:
+        """The tensor itself; the language has a native twin here."""
+        return self
+
+    logical_tensor = base
+
+    def to_tensor(self, name: str = "") -> Tensor:
+        """The tensor itself, as the language converts annotations."""
+        return self
+
+    # -- what Python does with objects ----------------------------------------------------------
+
+    def __getattr__(self, attribute: str) -> Any:
+        method = METHODS.get(attribute)
+        if method is not None:
+            return functools.partial(method, self)
+        if attribute.startswith("__"):
+            raise AttributeError(attribute)
+        raise error(
+            AttributeError,
+            f"Tensor object has no attribute {attribute} ('Tensor' object has no attribute "
+            f"'{attribute}')",
+            fix=_attribute_fix(attribute),
+        )
+
+    def __bool__(self) -> bool:
+        raise error(
+            TypeError,
+            "a Tensor has no truth value: its elements are known only when the kernel runs",
+            fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
+        )
+
+    def __iter__(self) -> NoReturn:
+        raise error(
+            TypeError,
+            "Tensor is not iterable.",
+            fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",
+        )
+
+    def __contains__(self, item: object) -> NoReturn:
+        self.__iter__()
+
+    def __getitem__(self, key: Any) -> Any:
+        return OPERATORS["__getitem__"](self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        OPERATORS["__setitem__"](self, key, value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __pos__(self) -> Tensor:
+        return self
+
+    def __repr__(self) -> str:
+        dims = ", ".join(str(d) for d in self.shape)
+        label = f", name={self.name!r}" if self.name else ""
+        return f"Tensor([{dims}], {self.dtype.name}{label})"
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    def method(self: Tensor, *others: Any) -> Any:
+        function = OPERATORS.get(name)
+        if function is None:
+            return NotImplemented
+        return function(self, *others)
+
+    method.__name__ = name
+    return method
+
+
+for _name in (
+    "add radd sub rsub mul rmul truediv rtruediv floordiv mod pow matmul neg lt le gt ge eq ne"
+).split():
+    setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
+
+
+_ATTRIBUTE_FIXES = {
+    "T": "give a_trans=True or b_trans=True to pypto.matmul, or use pypto.transpose(t, 0, 1)",
+    "mean": "t.sum(dim, keepdim=True) * (1.0 / n)",
+    "to": "pypto.cast(t, pypto.DT_FP32)",
+    "cast": "pypto.cast(t, pypto.DT_FP32)",
+    "half": "pypto.cast(t, pypto.DT_FP16)",
+    "item": "read an element with integer indices: t[0, 1]",
+    "size": "use t.shape",
+    "numel": "use t.shape",
+    "clamp": "pypto.clip(t, low, high)",
+}
+
+
+def _attribute_fix(attribute: str) -> str | None:
+    if attribute in _ATTRIBUTE_FIXES:
+        return _ATTRIBUTE_FIXES[attribute]
+    if attribute in FUNCTIONS:
+        return f"use the function: pypto.{attribute}(t, …)"
+    known = [*METHODS, "shape", "dtype", "valid_shape", "dim", "format", "name"]
+    close = nearest(attribute, known)
+    return f"did you mean `{close}`?" if close else None
+
+
+def _user_int(d: SymInt) -> Any:
+    return d if isinstance(d, int) else SymbolicScalar(d)
+
+
+def _has_marker(spec: tuple[Any, ...]) -> bool:
+    return any(isinstance(d, StatusType) or d is Ellipsis for d in spec)
+
+
+def _check_spec(shape: Any) -> tuple[Any, ...] | None:
+    """The dims of an annotation or of a new tensor, each one legal."""
+    if shape is None:
+        return None
+    if not isinstance(shape, (list, tuple)):
+        raise error(
+            TypeError,
+            f"Tensor(shape, dtype): shape must be a list of dims, got {type(shape).__name__}",
+            fix="pypto.Tensor([16, 16], pypto.DT_FP32); a tuple of one dim is (16,)",
+        )
+    dims: list[Any] = []
+    for index, d in enumerate(shape):
+        if isinstance(d, np.integer):
+            d = int(d)
+        marker = isinstance(d, StatusType) and isinstance(shape, list)
+        rest = d is Ellipsis and index == len(shape) - 1 and isinstance(shape, list)
+        number = isinstance(d, (int, SymbolicScalar)) and not isinstance(d, bool)
+        if not (marker or rest or number):
+            raise error(
+                ValueError,
+                f"Invalid value type: {d!r} is no dim of a shape",
+                fix="dims are ints, pypto.DYNAMIC, pypto.STATIC, a pypto.SymbolicScalar or, last, "
+                "`...`, in a list",
+            )
+        if isinstance(d, int) and d < -1:
+            raise error(ValueError, f"Invalid shape {d}: a dim is at least 0", code="F0000B")
+        dims.append(d)
+    return tuple(dims)
+
+
+def handle(value: Value) -> Tensor:
+    """A new handle for a value that lives in a storage of its own."""
+    assert value.storage is not None
+    return Tensor.of(build.current(), value.storage)
+
+
+def tensor_type(t: Tensor) -> TensorType:
+    """The type of a tensor at this point of the program."""
+    return t.value().tensor

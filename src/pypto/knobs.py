@@ -1,0 +1,51 @@
+"""Every `PYPTO_*` switch: its name, type, default, one sentence, and whether it changes what a
+compiled kernel is.  Nothing else in the package reads the environment; a switch is read each time
+it is asked for, so a test or a user may change it between two calls.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Knob(Generic[T]):
+    """One switch: `get` reads it from the environment."""
+
+    name: str
+    parse: Callable[[str], T]
+    default: T
+    sentence: str
+    in_key: bool = False
+
+    def get(self) -> T:
+        """The value now in force."""
+        raw = os.environ.get(self.name, "")
+        return self.parse(raw) if raw else self.default
+
+
+KNOBS: dict[str, Knob] = {}
+
+
+def _declare(
+    name: str, parse: Callable[[str], T], default: T, sentence: str, in_key: bool = False
+) -> Knob[T]:
+    knob = Knob(name, parse, default, sentence, in_key)
+    KNOBS[name] = knob
+    return knob
+
+
+def _flag(raw: str) -> bool:
+    return raw not in ("0", "false", "off", "no")
+
+
+DEBUG = _declare("PYPTO_DEBUG", int, 0, "1 shows stage times, 3 the graph, our own stack frames")
+DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
+PORTABLE = _declare(
+    "PYPTO_PORTABLE", _flag, False, "forms that other front ends refuse are errors, not notes", True
+)

@@ -1,0 +1,1 @@
+"""The command line: what a user does with kernels from a shell."""

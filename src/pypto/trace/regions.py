@@ -1,0 +1,721 @@
+"""Dynamic loops and branches while they are traced.
+
+A region is entered, its body runs once in place, and it is closed: names that the body stored
+become parameters and results, storages that it touched get a version behind it.  A tensor that is
+carried under a name is a value: it has a storage of its own, so that no write through another name
+can change it unseen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from types import FrameType
+from typing import Any
+
+import numpy as np
+
+from pypto.errors import Loc, PyptoWarning, error, warn
+from pypto.ir import build, options, sym
+from pypto.ir.graph import Region, Storage, Value, Yield, int_value
+from pypto.ir.handle import Tensor
+from pypto.ir.scalar import LoopBounds, SymbolicScalar
+from pypto.ir.sym import SymInt
+from pypto.ir.types import TensorType
+from pypto.ops import control
+from pypto.trace.objects import Snapshot, equal
+
+
+class _Unbound:
+    def __repr__(self) -> str:
+        return "unbound"
+
+
+UNBOUND = _Unbound()
+
+
+@dataclass
+class Site:
+    """What the syntax says about one loop or branch."""
+
+    kind: str
+    names: list[str]
+    loc: Loc
+    targets: list[str] = field(default_factory=list)
+    exposed: frozenset[str] = frozenset()
+    escapes: list[tuple[str, Loc]] = field(default_factory=list)
+    mutations: list[tuple[str, Loc]] = field(default_factory=list)
+    has_else: bool = False
+
+
+class Bound:
+    """Checks, at each use of a name, that some executed path has bound it."""
+
+    def __init__(self, name: str, cond: SymInt) -> None:
+        self.name = name
+        self.cond = cond
+
+    def __call__(self) -> None:
+        build.require(
+            control.REQUIRE,
+            self.cond,
+            "NameError",
+            "F00004",
+            f"name '{self.name}' is not bound on the path that ran",
+            f"bind `{self.name}` before the loop or in both arms of the branch",
+        )
+
+
+class Conflict:
+    """A name that stands for different kinds of things; an error at its first use."""
+
+    __slots__ = ("fix", "text")
+
+    def __init__(self, text: str, fix: str) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "fix", fix)
+
+    def _fail(self, *args: Any, **kwargs: Any) -> Any:
+        raise error(
+            RuntimeError,
+            object.__getattribute__(self, "text"),
+            fix=object.__getattribute__(self, "fix"),
+        )
+
+    __call__ = __getattr__ = __setattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = _fail
+    __bool__ = __int__ = __float__ = __index__ = __hash__ = __eq__ = __ne__ = __lt__ = _fail  # type: ignore[assignment]
+    __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = _fail
+    __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = _fail
+    __matmul__ = __contains__ = __enter__ = __str__ = __format__ = _fail  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "<conflict>"
+
+
+def describe(item: Any) -> str:
+    """What a name holds, for messages."""
+    if item is UNBOUND:
+        return "unbound"
+    if isinstance(item, Tensor):
+        return f"Tensor[{', '.join(str(d) for d in item.shape)}] {item.dtype.name}"
+    return type(item).__name__
+
+
+def is_number(item: Any) -> bool:
+    return isinstance(item, (int, np.integer, SymbolicScalar))
+
+
+def raw(item: Any) -> sym.Expr:
+    """A number as an expression, without checking that its name is bound."""
+    return item._expr if isinstance(item, SymbolicScalar) else sym.const(int(item))
+
+
+def guard_of(item: Any) -> SymInt:
+    """1 where the name that holds it is bound for certain, else the condition."""
+    guard = item._guard if isinstance(item, SymbolicScalar) else getattr(item, "guard", None)
+    return guard.cond if isinstance(guard, Bound) else 1
+
+
+def number(value: SymInt, name: str, bound: SymInt = 1) -> SymbolicScalar:
+    """A symbolic scalar under a name that may be unbound."""
+    scalar = SymbolicScalar(sym.expr(value))
+    if bound != 1:
+        scalar._guard = Bound(name, bound)
+    return scalar
+
+
+def is_plain(item: Any) -> bool:
+    """Whether a handle stands for a whole tensor with static extents, which can be carried."""
+    return (
+        isinstance(item, Tensor)
+        and item._storage is not None
+        and item._shape is None
+        and item._storage.type.is_static
+    )
+
+
+def same_kind(a: Tensor, b: Tensor) -> bool:
+    return a.dtype is b.dtype and a.shape == b.shape
+
+
+class Opened:
+    """What loops and branches share: the settings and the objects at their start."""
+
+    def __init__(self, site: Site, frame: FrameType, names: Mapping[str, Any]) -> None:
+        self.trace = build.current("pypto.loop")
+        self.site = site
+        self.frame = id(frame)
+        here = build.here()
+        self.outer_loc = here.outer if here is not None else None
+        self.loc = self.at(site.loc)
+        self.entry = dict(names)
+        reachable = dict(names)
+        reachable.update(
+            {n: frame.f_globals[n] for n in frame.f_code.co_names if n in frame.f_globals}
+        )
+        self.snapshot = Snapshot(reachable)
+        self.settings = options.settings()
+
+    def at(self, loc: Loc) -> Loc:
+        """A place of this function, with the calls that led here."""
+        return replace(loc, outer=self.outer_loc)
+
+    def check_objects(self, names: Mapping[str, Any], what: str, reader: str) -> None:
+        """An object that the body changed is an error at the statement that changed it."""
+        change = self.snapshot.changed()
+        if change is None:
+            return
+        root, item = change
+        loc = self.loc
+        for name, place in self.site.mutations:
+            holder = names.get(name, self.entry.get(name))
+            if name == root or holder is item:
+                loc = self.at(place)
+                break
+        kind = type(item).__name__
+        raise error(
+            ValueError,
+            f"`{root}` changes inside {what}: a {kind} is a compile-time object, so {reader} would "
+            "read something else",
+            loc=loc,
+            fix="carry the value under a name of its own, or write it into a tensor",
+        )
+
+
+class Loop(Opened):
+    """One dynamic loop that is being traced; iterating it runs the body once per factor."""
+
+    dynamic = True
+
+    def __init__(
+        self, bounds: Bounds, site: Site, frame: FrameType, names: Mapping[str, Any]
+    ) -> None:
+        super().__init__(site, frame, names)
+        self.bounds = bounds
+        self.scope: build.Scope | None = None
+        for keyword, loc in site.escapes:
+            raise error(
+                SyntaxError,
+                f"{keyword} is not supported in pypto.loop",
+                loc=self.at(loc),
+                fix="guard the rest of the body with `if`, or loop over a Python range",
+            )
+        if site.has_else:
+            raise error(
+                SyntaxError,
+                "else is not supported on pypto.loop",
+                loc=site.loc,
+                fix="write what follows the loop behind it",
+            )
+
+    # -- running ----------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Any]:
+        b = self.bounds
+        outer = self.trace.scope
+        if not b.factors:
+            yield self._open(b.start, b.stop, b.step)
+            return
+        if len(self.site.targets) != 2:
+            raise error(
+                SyntaxError,
+                "pypto.loop_unroll must unpack exactly two targets (index, count), got "
+                f"{len(self.site.targets)}",
+                loc=self.loc,
+                fix="for i, k in pypto.loop_unroll(...):",
+            )
+        start = b.start
+        for factor in b.factors:
+            stride = sym.simple(sym.mul(b.step, factor))
+            left = trip_count(start, b.stop, b.step)
+            groups = sym.simple(sym.floordiv(left, factor))
+            stop = sym.simple(sym.add(start, sym.mul(groups, stride)))
+            if groups != 0:
+                index = self._open(start, stop, stride)
+                count = stride if isinstance(stride, int) else factor
+                yield index, count
+                assert self.trace.scope is outer
+            start = stop
+
+    def _open(self, start: SymInt, stop: SymInt, step: SymInt) -> SymbolicScalar:
+        trace = self.trace
+        trace.loops += 1
+        region = Region()
+        self.start, self.stop, self.step = start, stop, step
+        trips = trip_count(start, stop, step)
+        self.trips = sym.simple(trips)
+        self.runs = trips.bounds()[0] > 0
+        self.outer = trace.scope
+        self.scope = trace.open(region, True)
+        self.scope.node = trace.loops
+        index = trace.own(int_value(trace.fresh("i")), self.scope)
+        region.params.append(index)
+        low, high = _index_bounds(start, stop, step)
+        self.index = SymbolicScalar(sym.leaf(index, low, high))
+        self.index.bounds = LoopBounds(start, stop, step)
+        # What each parameter starts from and what it becomes, in the order they were made.
+        self.slots: dict[Value, tuple[Yield | None, Yield | None]] = {}
+        self.params: dict[str, Any] = {}
+        self.late_params: dict[str, Any] = {}
+        self.committed: dict[str, Loc | None] = {}
+        trace_loops(trace).append(self)
+        return self.index
+
+    def head(self) -> list[Any]:
+        """What the stored names hold at the start of a trip."""
+        out = []
+        for name in self.site.names:
+            if name in self.site.targets:
+                continue
+            item = self.entry.get(name, UNBOUND)
+            if name in self.site.exposed:
+                if is_number(item):
+                    item = self._carry_number(name, item)
+                elif is_plain(item):
+                    item = self._carry_tensor(name, item)
+            out.append(item)
+        return out
+
+    def _carry_number(self, name: str, item: Any) -> SymbolicScalar:
+        assert self.scope is not None
+        param = self.trace.own(int_value(self.trace.fresh("n")), self.scope)
+        self.scope.region.params.append(param)
+        self.slots[param] = (sym.simple(raw(item)), None)
+        scalar = SymbolicScalar(sym.leaf(param))
+        if isinstance(item, SymbolicScalar):
+            scalar._guard = item._guard
+        self.params[name] = (param, scalar)
+        return scalar
+
+    def _carry_tensor(self, name: str, item: Tensor) -> Tensor:
+        assert self.scope is not None and item._storage is not None
+        trace = self.trace
+        trace.scope = self.outer
+        try:
+            init = trace.read(item._storage)
+        finally:
+            trace.scope = self.scope
+        storage = Storage(item._storage.type, name)
+        param = trace.loop_param(self.scope, init, storage)
+        self.scope.versions[storage] = param
+        self.slots[param] = (init, None)
+        carried = Tensor.of(trace, storage)
+        carried.guard = item.guard
+        self.params[name] = (param, carried)
+
+        def commit() -> Storage:
+            self.committed[name] = build.here()
+            carried.redirect(item._storage)  # type: ignore[arg-type]
+            return item._storage  # type: ignore[return-value]
+
+        trace.on_write[storage] = commit
+        return carried
+
+    def late(self, name: str, like: Any) -> Any:
+        """A name that a trip binds and a later trip reads, though nothing was bound before."""
+        if name in self.late_params:
+            return self.late_params[name]
+        assert self.scope is not None
+        trace = self.trace
+        around = [
+            loop
+            for loop in trace_loops(trace)
+            if loop.frame == self.frame and loop is not self and name in loop.site.names
+            and loop.entry.get(name, UNBOUND) is UNBOUND and loop.is_around(self)
+        ]
+        outer = around[-1].late(name, like) if around else None
+        flag = trace.own(int_value(trace.fresh("b")), self.scope)
+        bound = sym.leaf(flag, 0, 1)
+        item: Any
+        if is_number(like):
+            param = trace.own(int_value(trace.fresh("n")), self.scope)
+            self.scope.region.params.append(param)
+            self.slots[param] = (0 if outer is None else sym.simple(raw(outer)), None)
+            item = number(sym.leaf(param), name, bound)
+        else:
+            storage = Storage(like._storage.type, name)
+            type = like._storage.type
+            param = trace.own(Value(full_type(type), storage, trace.fresh("p")), self.scope)
+            self.scope.region.params.append(param)
+            self.scope.versions[storage] = param
+            init = None if outer is None else self._outer_read(outer)
+            self.slots[param] = (init, None)
+            self._carry_extents(param, init)
+            item = Tensor.of(trace, storage)
+            item.guard = Bound(name, bound)
+        self.scope.region.params.append(flag)
+        self.slots[flag] = (0 if outer is None else guard_of(outer), None)
+        self.late_params[name] = item
+        self.params[name] = (param, item)
+        self.flags = {**getattr(self, "flags", {}), name: flag}
+        return item
+
+    def is_around(self, other: Loop) -> bool:
+        scope: build.Scope | None = other.outer
+        while scope is not None:
+            if scope is self.scope:
+                return True
+            scope = scope.parent
+        return False
+
+    def _outer_read(self, item: Tensor) -> Value:
+        assert item._storage is not None
+        inner, self.trace.scope = self.trace.scope, self.outer
+        try:
+            return self.trace.read(item._storage)
+        finally:
+            self.trace.scope = inner
+
+    def _carry_extents(self, param: Value, init: Value | None) -> None:
+        """Carry the valid extents of a parameter as integers if an earlier run found them moving."""
+        assert self.scope is not None
+        key = (self.scope.node, len(self.scope.region.params) - 1)
+        if key not in self.trace.carried:
+            return
+        type = param.tensor
+        extents = [self.trace.own(int_value(self.trace.fresh("n")), self.scope) for _ in type.shape]
+        self.scope.region.params.extend(extents)
+        param.type = type.with_valid(
+            tuple(sym.leaf(e, 0, s) for e, s in zip(extents, type.shape, strict=True))  # type: ignore[arg-type]
+        )
+
+    # -- closing ----------------------------------------------------------------------------------
+
+    def close(self, names: Mapping[str, Any]) -> list[Any]:
+        """Leave the loop; what the stored names hold behind it."""
+        assert self.scope is not None
+        trace, scope = self.trace, self.scope
+        self.check_objects(names, "pypto.loop", "a later trip or the code behind the loop")
+        plans = [self._plan(name, names.get(name, UNBOUND)) for name in self.site.names]
+        for storage, (param, init) in scope.touched.items():
+            self.slots[param] = (init, scope.versions[storage])
+        self._fill_extents()
+        region = scope.region
+        region.yields = [self.slots[p][1] for p in region.params[1:]]  # type: ignore[misc]
+        inits = tuple(self.slots[p][0] for p in region.params[1:])
+        trace_loops(trace).remove(self)
+        trace.close()
+        options.use(self.settings)
+        results = self._emit(region, inits)
+        for storage, (param, _) in scope.touched.items():
+            if scope.versions[storage] is not param:
+                trace.write(storage, results[param])
+        held = [plan(results) for plan in plans]
+        self.entry = {**self.entry, **dict(zip(self.site.names, held, strict=True))}
+        for name in [n for n, item in self.entry.items() if item is UNBOUND]:
+            del self.entry[name]
+        return held
+
+    def _fill_extents(self) -> None:
+        """Pair carried extents with their tensors; find out that some should have been carried."""
+        assert self.scope is not None
+        params = self.scope.region.params
+        position = 0
+        while position < len(params):
+            param = params[position]
+            if isinstance(param.type, TensorType) and param in self.slots:
+                init, end = self.slots[param]
+                assert isinstance(end, Value)
+                key = (self.scope.node, position)
+                forced = key in self.trace.carried
+                if forced:
+                    count = param.type.rank
+                    extents = params[position + 1 : position + 1 + count]
+                    for axis, extent in enumerate(extents):
+                        start = init.tensor.valid[axis] if isinstance(init, Value) else 0
+                        self.slots[extent] = (start, end.tensor.valid[axis])
+                    position += count
+                elif end.tensor.valid != param.type.valid:
+                    raise build.Retrace(key)
+            position += 1
+
+    def _emit(self, region: Region, inits: tuple[Any, ...]) -> dict[Value, Value]:
+        trace = self.trace
+        results: dict[Value, Value] = {}
+        kinds: list[tuple[Any, Storage | None]] = []
+        for param in region.params[1:]:
+            storage = param.storage
+            if storage is not None and storage not in self.scope.touched:  # type: ignore[union-attr]
+                storage = Storage(storage.type, storage.name)
+            kinds.append((param.type, storage))
+        attrs = {"start": self.start, "stop": self.stop, "step": self.step, "inits": inits}
+        node = trace.emit_region(control.LOOP, attrs, (region,), kinds, self.loc)
+        results.update(zip(region.params[1:], node.results, strict=True))
+        # Valid extents that the loop carries are known behind it by the loop's own results.
+        for param, result in results.items():
+            if isinstance(param.type, TensorType):
+                valid = tuple(_rename(v, results) for v in param.type.valid)
+                result.type = param.type.with_valid(valid)
+        return results
+
+    def _new_param(self, name: str, end: Any, init: Yield | None) -> Value:
+        """A parameter that the body never read, so that its result can be carried out."""
+        assert self.scope is not None
+        trace = self.trace
+        if is_number(end):
+            param = trace.own(int_value(trace.fresh("n")), self.scope)
+            self.scope.region.params.append(param)
+            self.slots[param] = (init, sym.simple(raw(end)))
+            return param
+        value = trace.read(end._storage)
+        storage = Storage(end._storage.type, name)
+        param = trace.own(Value(full_type(value.tensor), storage, trace.fresh("p")), self.scope)
+        self.scope.region.params.append(param)
+        self.slots[param] = (init, value)
+        if isinstance(init, Value) and init.tensor.valid != param.tensor.valid or (
+            value.tensor.valid != param.tensor.valid
+        ):
+            key = (self.scope.node, len(self.scope.region.params) - 1)
+            self.trace.carried = self.trace.carried | {key}
+        self._carry_extents(param, init if isinstance(init, Value) else None)
+        return param
+
+    def _bound_flag(self, entry: Any, end: Any) -> Value | None:
+        """An integer that says behind the loop whether a name is bound; None if it is for certain."""
+        before = 0 if entry is UNBOUND else guard_of(entry)
+        after = guard_of(end)
+        if (before == 1 or self.runs) and after == 1:
+            return None
+        return self._new_param("", sym_of(after), before)
+
+    def _plan(self, name: str, end: Any) -> Callable[[dict[Value, Value]], Any]:
+        """What a name holds behind the loop, as a function of the loop's results."""
+        entry = self.entry.get(name, UNBOUND)
+        if name in self.params:
+            return self._plan_carried(name, entry, end)
+        if isinstance(end, Conflict) or isinstance(entry, Conflict) and not self.runs:
+            return lambda results: end
+        if end is UNBOUND and entry is UNBOUND or equal(entry, end):
+            return lambda results: entry
+        if name in self.site.exposed and entry is not UNBOUND and not is_plain(entry):
+            raise self._changed(name, entry, end)
+        if is_number(end) and not (isinstance(end, int) and (self.runs or entry is UNBOUND)):
+            if is_number(entry) or entry is UNBOUND or self.runs:
+                init = sym.simple(raw(entry)) if is_number(entry) else 0
+                param = self._new_param(name, end, init)
+                flag = self._bound_flag(entry, end)
+                return lambda results: number(
+                    self._result(results[param], end), name, _flag_of(results, flag)
+                )
+        elif is_plain(end) and not self.trace.knows(end._storage, self.outer):
+            if entry is UNBOUND or self.runs or (is_plain(entry) and same_kind(entry, end)):
+                init_value = self._outer_read(entry) if is_plain(entry) and same_kind(
+                    entry, end
+                ) else None
+                param = self._new_param(name, end, init_value)
+                flag = self._bound_flag(entry, end)
+                return lambda results: self._tensor_result(
+                    name, results[param], _flag_of(results, flag), (entry,)
+                )
+        elif entry is UNBOUND or self.runs:
+            return lambda results: end
+        return lambda results: _conflict(name, entry, end, "before and after the loop")
+
+    def _result(self, value: Value, end: Any) -> sym.Expr:
+        if end is self.index or (
+            isinstance(end, SymbolicScalar) and end._expr == self.index._expr
+        ):
+            low, high = self.index._expr.bounds()
+            return sym.leaf(value, low, high) if self.runs else sym.leaf(value)
+        return sym.leaf(value)
+
+    def _plan_carried(self, name: str, entry: Any, end: Any) -> Callable[[dict[Value, Value]], Any]:
+        param, carried = self.params[name]
+        late = name in self.late_params
+        if late:
+            flag = self.flags[name]
+            self.slots[flag] = (self.slots[flag][0], guard_of(end) if end is not UNBOUND else 0)
+        if is_number(carried):
+            if end is carried or (is_number(end) and raw(end) == raw(carried)):
+                self.slots[param] = (self.slots[param][0], sym.simple(raw(carried)))
+                if not late:
+                    return lambda results: entry
+            elif is_number(end):
+                self.slots[param] = (self.slots[param][0], sym.simple(raw(end)))
+            else:
+                raise self._changed(name, entry if not late else carried, end)
+            bound = None if not late else self.flags[name]
+            guard = guard_of(entry) if not late else 1
+            return lambda results: number(
+                sym.leaf(results[param]), name, _flag_of(results, bound) if bound else guard
+            )
+        if end is carried or (end is entry and end is not UNBOUND):
+            storage = carried._storage if late else entry._storage
+            value = self.trace.read(storage) if name in self.committed or late else param
+            self.slots[param] = (self.slots[param][0], value)
+            if not late:
+                return lambda results: entry
+        elif is_plain(end) and same_kind(end, carried):
+            if name in self.committed:
+                raise error(
+                    ValueError,
+                    f"`{name}` is written in place here, but it stands for different tensors on "
+                    "different trips",
+                    loc=self.committed[name],
+                    fix=f"write it whole, `{name}[:] = …`, instead of rebinding it, or bind a copy "
+                    f"first: {name} = {name}.clone()",
+                )
+            self.slots[param] = (self.slots[param][0], self.trace.read(end._storage))
+            if not late:
+                self._warn_alias(name, entry)
+        else:
+            raise self._changed(name, entry if not late else carried, end)
+        if late:
+            flag = self.flags[name]
+            return lambda results: self._tensor_result(
+                name, results[param], _flag_of(results, flag), ()
+            )
+        guard = guard_of(entry)
+        return lambda results: self._tensor_result(name, results[param], guard, (entry, end))
+
+    def _warn_alias(self, name: str, entry: Tensor) -> None:
+        places = self.trace.write_places
+        storage = entry._storage
+        if storage is not None and storage in self.scope.touched and (  # type: ignore[union-attr]
+            self.scope.versions[storage] is not self.scope.touched[storage][0]  # type: ignore[union-attr]
+        ):
+            warn(PyptoWarning, _value_text(name), places.get(storage))
+
+    def _tensor_result(
+        self, name: str, value: Value, bound: SymInt, alternatives: tuple[Any, ...]
+    ) -> Tensor:
+        assert value.storage is not None
+        self.trace.scope.versions[value.storage] = value
+        result = Tensor.of(self.trace, value.storage)
+        if bound != 1:
+            result.guard = Bound(name, bound)
+        refuse_write(self.trace, name, result, alternatives, self.trace.scope)
+        return result
+
+    def _changed(self, name: str, entry: Any, end: Any) -> Exception:
+        none = " (bind it before the loop, or test pypto.is_loop_begin)" if entry is None else ""
+        return error(
+            ValueError,
+            f"`{name}` is {describe(entry)} when a trip starts and {describe(end)} when it ends, and "
+            f"the body reads it{none}",
+            loc=self.loc,
+            fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
+            "pypto.is_loop_begin(i)",
+        )
+
+
+def trace_loops(trace: build.Trace) -> list[Loop]:
+    """The dynamic loops that are open in a trace, outermost first."""
+    return trace.open_loops
+
+
+def sym_of(x: SymInt) -> SymbolicScalar:
+    return SymbolicScalar(sym.expr(x))
+
+
+def full_type(type: TensorType) -> TensorType:
+    return type.with_valid(type.shape)
+
+
+def _flag_of(results: Mapping[Value, Value], flag: Value | None) -> SymInt:
+    return 1 if flag is None else sym.leaf(results[flag], 0, 1)
+
+
+def _rename(x: SymInt, leaves: Mapping[Value, Value]) -> SymInt:
+    if isinstance(x, int):
+        return x
+    low, high = x.bounds()
+    return sym.simple(
+        sym.substitute(x, lambda v: sym.leaf(leaves[v], low, high) if v in leaves else None)
+    )
+
+
+def _value_text(name: str) -> str:
+    return (
+        f"`{name}` holds the value that the tensor had when it was bound, not the tensor: this "
+        "write is not seen through it"
+    )
+
+
+def _conflict(name: str, a: Any, b: Any, where: str) -> Conflict:
+    kinds = f"({describe(a)} / {describe(b)})"
+    different = "different types" if type(a) is not type(b) else "different values"
+    if isinstance(a, float) and isinstance(b, float):
+        different = "different float values, which control flow cannot choose yet (not supported yet),"
+    return Conflict(
+        f"Conflicted var {name}: `{name}` has {different} {where} {kinds}",
+        f"bind `{name}` to the same kind of value on every path, or use two names",
+    )
+
+
+def refuse_write(
+    trace: build.Trace,
+    name: str,
+    result: Tensor,
+    alternatives: tuple[Any, ...],
+    scope: build.Scope,
+) -> None:
+    """A name that may stand for one of several tensors cannot be written in place."""
+    known = [
+        t
+        for t in alternatives
+        if isinstance(t, Tensor) and t._storage is not None and trace.knows(t._storage, scope)
+    ]
+    if not known:
+        return
+    storage = result._storage
+    assert storage is not None
+    labels = sorted({t.name or "a tensor made before" for t in known})
+
+    def fail() -> Storage:
+        raise error(
+            ValueError,
+            f"`{name}` cannot be written in place: it stands for different tensors on different "
+            f"paths ({', '.join(labels)})",
+            fix="write each tensor under its own name inside the branch, or bind a copy first: "
+            f"{name} = {name}.clone()",
+        )
+
+    trace.on_write[storage] = fail
+    for t in known:
+        assert t._storage is not None
+        trace.watched[t._storage] = lambda: warn(PyptoWarning, _value_text(name), build.here())
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """start, stop, step of a loop; `factors` of a `loop_unroll`, largest first."""
+
+    start: SymInt
+    stop: SymInt
+    step: SymInt
+    factors: tuple[int, ...] = ()
+
+
+def trip_count(start: SymInt, stop: SymInt, step: SymInt) -> sym.Expr:
+    """How often a loop runs, as `len(range(start, stop, step))`."""
+    low, high = sym.expr(step).bounds()
+    if low > 0:
+        span = sym.add(sym.sub(stop, start), sym.sub(step, 1))
+        return sym.maximum(sym.floordiv(span, step), 0)
+    if high < 0:
+        back = sym.neg(step)
+        span = sym.add(sym.sub(start, stop), sym.sub(back, 1))
+        return sym.maximum(sym.floordiv(span, back), 0)
+    forward = sym.compare("lt", 0, step)
+    size = sym.maximum(sym.mul(step, sym.sub(sym.mul(2, forward), 1)), 1)
+    span = sym.select(forward, sym.sub(stop, start), sym.sub(start, stop))
+    return sym.maximum(sym.floordiv(sym.add(span, sym.sub(size, 1)), size), 0)
+
+
+def _index_bounds(start: SymInt, stop: SymInt, step: SymInt) -> tuple[int, int]:
+    (start_low, start_high), (stop_low, stop_high) = (
+        sym.expr(start).bounds(),
+        sym.expr(stop).bounds(),
+    )
+    low, high = sym.expr(step).bounds()
+    if low > 0:
+        found = (start_low, stop_high - 1)
+    elif high < 0:
+        found = (stop_low + 1, start_high)
+    else:
+        found = (min(start_low, stop_low + 1), max(start_high, stop_high - 1))
+    return found if found[0] <= found[1] else (-sym.INF, sym.INF)

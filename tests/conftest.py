@@ -1,0 +1,10 @@
+"""Settings shared by every test: how hypothesis searches and what it prints when it fails.
+
+A failing example is printed as a blob that replays it. There is no deadline, since the first call
+of a kernel traces and compiles it.
+"""
+
+from hypothesis import settings
+
+settings.register_profile("house", deadline=None, print_blob=True)
+settings.load_profile("house")
