@@ -138,11 +138,11 @@ def minimise(source, make_args):
     wanted = _kind(check(source, make_args))
     if wanted is None:
         return source
-    shrunk = True
+    source, shrunk = ast.unparse(ast.parse(source)), True
     while shrunk:
         shrunk = False
         for text in _smaller(ast.parse(source)):
-            if len(text) >= len(source) and shrunk:
+            if len(text) >= len(source):
                 continue
             try:
                 fails = _plain(text, make_args) and _kind(check(text, make_args)) == wanted

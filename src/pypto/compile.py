@@ -22,7 +22,7 @@ from typing import Any
 from pypto import knobs
 from pypto.errors import error
 from pypto.interp.run import Program, prepare
-from pypto.ir.graph import Graph, walk
+from pypto.ir.graph import Graph, Value, walk
 from pypto.ir.rewrite import PASSES
 from pypto.ir.verify import verify
 from pypto.trace.run import Traced, TensorSpec, trace_kernel
@@ -75,7 +75,8 @@ def _outputs(c: Compiled) -> None:
     graph = c.text
     used = set()
     for node in walk(graph.body):
-        used.update(id(v.storage) for v in node.operands if v.storage is not None)
+        inits = [v for v in node.attrs.get("inits", ()) if isinstance(v, Value)]
+        used.update(id(v.storage) for v in (*node.operands, *inits) if v.storage is not None)
     for param in graph.params:
         place = c.traced.rebound.get(param.name)
         if place is not None and id(param.value.storage) not in used:

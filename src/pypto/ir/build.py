@@ -255,13 +255,13 @@ class Trace:
         loc: Loc | None,
     ) -> Node:
         """Append a loop or a branch; its results are values, not yet versions of storages."""
-        operands = tuple(v for v in attrs.get("inits", ()) if isinstance(v, Value))
-        node = Node(op, operands, attrs, loc, options.settings())
+        node = Node(op, (), attrs, loc, options.settings())
         node.regions = regions
         node.results = tuple(
             self.own(Value(type, storage, self.fresh("v"), node)) for type, storage in results
         )
-        for value in (*operands, *leaves_of(attrs)):
+        inits = [v for v in attrs.get("inits", ()) if isinstance(v, Value)]
+        for value in (*inits, *leaves_of(attrs)):
             self.use(value)
         self.scope.region.nodes.append(node)
         return node

@@ -80,7 +80,7 @@ binary(
     same_dtype=False,
     commutative=True,
     method="",
-    torch="torch.logical_and(input, torch.as_tensor(other))",
+    torch="torch.logical_and(input, other)",
     samples=Samples(-1, 1),
 )
 

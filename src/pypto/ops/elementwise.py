@@ -341,7 +341,7 @@ maximum = binary(
     np.maximum,
     either=True,
     commutative=True,
-    torch="torch.maximum(input, torch.as_tensor(other, dtype=input.dtype))",
+    torch="torch.maximum(input, other)",
 )
 binary(
     "minimum",
@@ -353,7 +353,7 @@ binary(
     either=True,
     commutative=True,
     method="",
-    torch="torch.minimum(input, torch.as_tensor(other, dtype=input.dtype))",
+    torch="torch.minimum(input, other)",
 )
 
 
@@ -381,7 +381,7 @@ binary(
     types(BYTES, INT16, INT32),
     np.gcd,
     commutative=True,
-    torch="torch.gcd(input, torch.as_tensor(other, dtype=input.dtype))",
+    torch="torch.gcd(input, other)",
     samples=Samples(-50, 50, scalar=6),
 )
 binary(
@@ -393,7 +393,7 @@ binary(
     in_double(np.hypot),
     shape=ROWS,
     commutative=True,
-    torch="torch.hypot(self, torch.as_tensor(other, dtype=self.dtype))",
+    torch="torch.hypot(self, other)",
     tolerance=1,
 )
 
@@ -421,7 +421,7 @@ binary(
     FLOATS,
     in_double(np.arctan2),
     method="",
-    torch="torch.atan2(y, torch.as_tensor(x, dtype=y.dtype))",
+    torch="torch.atan2(y, x)",
     tolerance=1,
 )
 

@@ -398,7 +398,7 @@ unary(
     Arg("decimals", "int", 0),
     accept=ARITHMETIC,
     formula="out = rint(input * 10**decimals) / 10**decimals",
-    torch="torch.round(input, decimals=decimals)",
+    torch="torch.round(input, decimals=decimals) if input.is_floating_point() else input",
 )
 
 # --- tests ---------------------------------------------------------------------------------------

@@ -1,0 +1,115 @@
+"""What the op tests share: inputs drawn from a record, and the answer of torch.
+
+In: a record of the registry, an element type, shapes.  Out: NumPy arrays that its `samples` allow,
+and the result that its `torch` expression gives, rounded as the language rounds: integers wrap,
+floats are computed in FP64, rounded to FP32, then to the result's type.
+"""
+
+import ml_dtypes
+import numpy as np
+import torch
+
+from pypto.ir.dtype import DataType
+from pypto.ir.op import REGISTRY, Family, Op
+
+BF16 = np.dtype(ml_dtypes.bfloat16)
+TESTED = (Family.MAP, Family.REDUCE, Family.SCAN)
+ELEMENTS = ("tensor", "operand", "element")
+
+# What floats are made of, besides numbers from the range of an op.
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 2.5, -2.5, 1e-5]
+
+# Shapes of the operands of one call, of each rank.  On every axis of some rank one of them
+# broadcasts, from either side; 7 and 33 are no multiple of anything.
+SHAPES = [
+    ((33,), (33,), (33,)),
+    ((7, 33), (1, 33), (7, 1)),
+    ((3, 1, 5), (1, 7, 5), (3, 7, 1)),
+    ((2, 3, 1, 7), (2, 1, 4, 7), (1, 1, 1, 1)),
+    ((1, 1), (1, 1), (1, 1)),
+]
+
+
+def records(*families: Family) -> list[Op]:
+    """The records of some families, in the order of their names."""
+    return [REGISTRY[n] for n in sorted(REGISTRY) if REGISTRY[n].family in families]
+
+
+def operands_of(op: Op) -> list[str]:
+    """The names of the arguments that can be tensors."""
+    return [a.name for a in op.args if a.kind in ELEMENTS]
+
+
+def types_of(op: Op) -> list[DataType]:
+    return sorted(op.accept, key=lambda d: d.name)
+
+
+def draw(op: Op, position: int, dtype: DataType, shape, seed: int) -> np.ndarray:
+    """An operand of an op: random elements of its range, special ones among them."""
+    rng = np.random.default_rng(1000 * seed + position)
+    name = operands_of(op)[position]
+    if name in op.index_args and DataType.DT_BOOL in op.index_accept:
+        return rng.random(shape) < 0.5
+    if dtype is DataType.DT_BOOL:
+        return rng.random(shape) < 0.5
+    low, high = op.samples.low, op.samples.high
+    if position and op.samples.other is not None:
+        low, high = op.samples.other
+    if not dtype.is_float:
+        low = max(low, 0) if dtype.kind == "u" else low
+        return rng.integers(int(low), int(high), shape, endpoint=True).astype(dtype.numpy)
+    array = rng.uniform(low, high, shape)
+    if op.samples.special and op.family is Family.MAP:
+        flat = array.reshape(-1)
+        places = rng.permutation(flat.size)[: max(1, flat.size // 2)]
+        flat[places] = rng.choice(SPECIAL, places.size)
+    return array.astype(dtype.numpy)
+
+
+def to_torch(array, as_float: bool):
+    """An array or number in the type that torch computes in: FP64 or INT64."""
+    if isinstance(array, np.ndarray) and array.dtype == np.bool_:
+        return torch.from_numpy(array.copy())
+    array = np.asarray(array)
+    wide = np.float64 if as_float or array.dtype.kind not in "iu" else np.int64
+    return torch.from_numpy(array.astype(wide))
+
+
+def rounded(array: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """A result in FP64 or INT64 as one of `dtype`: by way of FP32, in which the ops compute."""
+    if dtype.kind in "iub":
+        return array.astype(dtype)
+    with np.errstate(over="ignore"):
+        return array.astype(np.float32).astype(dtype)
+
+
+def expected(op: Op, arguments: dict, result: np.dtype) -> np.ndarray:
+    """The result of the torch expression of a record."""
+    names = operands_of(op)
+    as_float = result.kind not in "iub"
+    env = {"torch": torch, **arguments}
+    for name in names:
+        if arguments.get(name) is not None:
+            env[name] = to_torch(arguments[name], as_float)
+    # The names of arguments hide builtins and torch's own on purpose.
+    out = eval(op.torch, env)
+    return rounded(out.numpy(), result)
+
+
+def ulps(a: np.ndarray, b: np.ndarray) -> int:
+    """The largest distance in units of the last place.
+
+    Zeros of both signs are one number, and so are all NaN; a NaN is far from all others.
+    """
+    if a.dtype.kind in "iub":
+        return int(np.max(np.abs(a.astype(object) - b.astype(object)), initial=0))
+    word = {2: np.int16, 4: np.int32}[a.dtype.itemsize]
+    nan = np.isnan(a) | np.isnan(b)
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return 1 << 30
+
+    def ordered(x):
+        bits = np.ascontiguousarray(x).view(word).astype(np.int64)
+        return np.where(bits < 0, -(bits & np.iinfo(word).max), bits)
+
+    return int(np.max(np.where(nan, 0, np.abs(ordered(a) - ordered(b))), initial=0))
