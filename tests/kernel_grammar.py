@@ -9,7 +9,7 @@ of a tensor are valid. Longer than other files, since the statements of one gram
 import ast
 import random
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -173,6 +173,7 @@ class _Tensor:
     integer: bool = False
     dynamic: bool = False  # rows are symbolic: only windows of it are operands
     place: bool = False  # an element of a container: never rebound
+    choice: bool = False  # perhaps a tensor from before a region: never written in place
 
 
 @dataclass
@@ -277,10 +278,11 @@ class Writer:
             for s in t.stores if merged else outside:
                 s.frozen = True
         self.bind(name, t.shape, t.cls, stores=t.stores, merged=t.merged or merged)
+        self.env.tensors[name] = replace(self.env.tensors[name], choice=t.choice)
         return True
 
     def can_write(self, t):
-        if any(s.frozen or s.head in self.frames for s in t.stores):
+        if t.choice or any(s.frozen or s.head in self.frames for s in t.stores):
             return False
         for f in self.frames:
             carried = f.loop and t.name in f.carried
@@ -616,7 +618,9 @@ class Writer:
             )
         if form == 2:
             self.saw("reshape")
-            return f"pypto.reshape({self.expr((cols, rows), FULL, d)}, {[rows, cols]})"
+            # Padded, since the front end must see that its rows are valid, whatever the offsets.
+            whole = f"pypto.fillpad({self.expr((cols, rows), FULL, d)})"
+            return f"pypto.reshape({whole}, {[rows, cols]})"
         self.saw("reshape")
         a = self.expr(shape, max(cls, SOME), d)
         return f"pypto.reshape(pypto.unsqueeze({a}, {self.r.choice((0, 1))}), {[rows, cols]})"
@@ -837,7 +841,7 @@ class Writer:
             return False
         if old:
             kept = self.env.tensors[name]
-            self.env.tensors[name] = _Tensor(name, t.shape, kept.stores, old.cls, kept.merged)
+            self.env.tensors[name] = replace(kept, cls=old.cls)
         self.saw("alias")
         self.put(f"{name} = {t.name}")
         return None
@@ -860,10 +864,12 @@ class Writer:
         if self.chance(0.5):
             self.put(f"{a.name}, {b.name} = {b.name}, {a.name}")
             self.bind(a.name, b.shape, b.cls, stores=b.stores, merged=b.merged)
+            self.env.tensors[a.name] = replace(b, name=a.name)
         else:
             self.put(f"{a.name}, {b.name} = {b.name} {self.r.choice('+-')} {a.name}, {a.name}")
             self.bind(a.name, a.shape, a.cls)
         self.bind(b.name, a.shape, a.cls, stores=a.stores, merged=a.merged)
+        self.env.tensors[b.name] = replace(a, name=b.name)
         return None
 
     def s_chain(self, depth):
@@ -926,7 +932,8 @@ class Writer:
         self.bind(two, shape)
         if "pick" in name and mode == 1 and a in self.env.tensors:
             t = self.env.tensors[a]
-            self.bind(two, shape, stores=t.stores, merged=t.merged)  # the argument itself
+            self.bind(two, shape)
+            self.env.tensors[two] = replace(t, name=two, place=False)  # the argument itself
         self.saw("several results")
         return None
 
@@ -952,9 +959,7 @@ class Writer:
             self.helpers.append(("method", name, "{f}.bump({t}, {e})"))
             self.saw("object")
         for key, t in zip(keys, found, strict=False):
-            self.env.tensors[key] = _Tensor(
-                key, t.shape, t.stores, t.cls, t.merged, dynamic=t.dynamic, place=True
-            )
+            self.env.tensors[key] = replace(t, name=key, place=True)
         self.saw("container")
         return None
 
@@ -1203,7 +1208,15 @@ class Writer:
                 stores = frozenset().union(*(v.stores for v in values))
                 cls = min(v.cls for v in values)
                 like = values[0]
-                after.tensors[name] = _Tensor(name, like.shape, stores, cls, True, like.integer)
+                after.tensors[name] = _Tensor(
+                    name,
+                    like.shape,
+                    stores,
+                    cls,
+                    merged=True,
+                    integer=like.integer,
+                    choice=not local or any(v.choice for v in values),
+                )
             else:
                 after.tensors.pop(name, None)
                 after.ints.pop(name, None)
@@ -1288,13 +1301,14 @@ class Writer:
             )
         return frame, entry
 
-    def leave(self, frame, entry, runs):
+    def leave(self, frame, entry, runs, static):
         end, after = self.env, entry.copy()
         for name in sorted(frame.stored):
             if name in entry.tensors and name in end.tensors:
                 a, b = entry.tensors[name], end.tensors[name]
-                after.tensors[name] = _Tensor(
-                    name, a.shape, a.stores | b.stores, a.cls, True, a.integer
+                choice = a.choice or b.choice or not static
+                after.tensors[name] = replace(
+                    a, stores=a.stores | b.stores, merged=True, choice=choice
                 )
             elif name in entry.ints and name in end.ints:
                 after.ints[name] = None
@@ -1304,7 +1318,7 @@ class Writer:
                     after.ints[name] = None
                     self.saw("bound in a loop, read after")
                 elif t and all(s.frozen or frame in s.frames for s in t.stores):
-                    after.tensors[name] = _Tensor(name, t.shape, t.stores, t.cls, True, t.integer)
+                    after.tensors[name] = replace(t, merged=True)
                     self.saw("bound in a loop, read after")
             elif name in entry.tensors or name in entry.ints:
                 after.tensors.pop(name, None)
@@ -1339,16 +1353,15 @@ class Writer:
         self.indent -= 1
         self.frames.pop()
         self.live_indices = outer
-        self.leave(frame, entry, runs)
+        self.leave(frame, entry, runs, static)
         self.fixed.discard(index)
 
     def s_begin(self, depth):
         """An accumulator that the first trip initialises."""
         self.saw("begin accumulator")
         shape, trips = self.shape(), self.r.randint(1, 4)
-        index, name = self.unused("i"), self.unused("t")
+        index, name = self.unused("i"), self.fresh("acc")
         inplace = self.chance(0.4)
-        self.reserved.add(name)
         if inplace:
             self.put(f"{name} = pypto.tensor({list(shape)}, {F32})")
 
@@ -1370,7 +1383,6 @@ class Writer:
                     self.wrote(out)
 
         self._loop(f"for {index} in pypto.loop({trips}):", index, (0, trips - 1), True, write)
-        self.reserved.discard(name)
         if inplace:
             self.bind(name, shape)
 

@@ -5,10 +5,13 @@ and the result that its `torch` expression gives, rounded as the language rounds
 floats are computed in FP64, rounded to FP32, then to the result's type.
 """
 
+import functools
+
 import ml_dtypes
 import numpy as np
 import torch
 
+import pypto
 from pypto.ir.dtype import DataType
 from pypto.ir.op import REGISTRY, Family, Op
 
@@ -113,3 +116,75 @@ def ulps(a: np.ndarray, b: np.ndarray) -> int:
         return np.where(bits < 0, -(bits & np.iinfo(word).max), bits)
 
     return int(np.max(np.where(nan, 0, np.abs(ordered(a) - ordered(b))), initial=0))
+
+
+# --- kernels -------------------------------------------------------------------------------------
+
+ANY = pypto.Tensor()
+EXTENTS = pypto.Tensor([], pypto.DT_INT32)
+OUTSIDE = -7  # what an output holds where the kernel writes nothing
+
+
+def window(t, extents, start):
+    """All of a tensor, valid to the extents that stand from `start` on."""
+    valid = [extents[start + axis] for axis in range(t.dim)]
+    return pypto.view(t, t.shape, [0] * t.dim, valid_shape=valid)
+
+
+def kernel_of(operands: int, apply):
+    """A kernel that applies a function to one, two or three tensors, each valid in part."""
+    if operands == 1:
+
+        @pypto.frontend.jit
+        def kernel(a: ANY, extents: EXTENTS, out: ANY):
+            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            out[:] = apply(window(a, extents, 0))
+
+    elif operands == 2:
+
+        @pypto.frontend.jit
+        def kernel(a: ANY, b: ANY, extents: EXTENTS, out: ANY):
+            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            out[:] = apply(window(a, extents, 0), window(b, extents, a.dim))
+
+    else:
+
+        @pypto.frontend.jit
+        def kernel(a: ANY, b: ANY, c: ANY, extents: EXTENTS, out: ANY):
+            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            out[:] = apply(
+                window(a, extents, 0),
+                window(b, extents, a.dim),
+                window(c, extents, a.dim + b.dim),
+            )
+
+    return kernel
+
+
+def public(name: str):
+    """The function of an op: `pypto.exp`, `pypto.experimental.gather_in_ub`."""
+    return functools.reduce(getattr, name.split("."), pypto)
+
+
+def partial(shape, which: int) -> tuple[int, ...]:
+    """Valid extents: everything, a part (another one for each operand), nothing on one axis."""
+    if which == 0:
+        return tuple(shape)
+    if which == 3:
+        return (0, *shape[1:]) if len(shape) < 3 else (*shape[:-1], 0)
+    return tuple(max(1, n - which * (1 + axis)) for axis, n in enumerate(shape))
+
+
+def cut(array: np.ndarray, extents) -> np.ndarray:
+    return array[tuple(slice(n) for n in extents)]
+
+
+def common(shapes, valids) -> tuple[int, ...]:
+    """Where operands of one rank are all valid; one that broadcasts counts if it is valid at all."""
+    extents = []
+    for axis, sizes in enumerate(zip(*shapes, strict=True)):
+        whole = max(sizes)
+        own = [v[axis] for s, v in zip(shapes, valids, strict=True) if s[axis] == whole]
+        repeated = [v[axis] for s, v in zip(shapes, valids, strict=True) if s[axis] != whole]
+        extents.append(0 if 0 in repeated else min(own))
+    return tuple(extents)

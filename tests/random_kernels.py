@@ -112,29 +112,41 @@ def _kind(problem):
 
 
 def _smaller(tree):
-    """Copies of the tree, each with one statement gone or replaced by what it holds."""
-    spots = [
-        (owner, attribute, k)
-        for owner in ast.walk(tree)
-        for attribute in ("body", "orelse")
-        if isinstance(getattr(owner, attribute, None), list)
-        for k in range(len(getattr(owner, attribute)))
-        if not (k == 0 and isinstance(owner, ast.While))  # what makes the loop end
-    ]
-    for owner, attribute, k in spots:
-        whole = getattr(owner, attribute)
-        inner = [*getattr(whole[k], "body", ()), *getattr(whole[k], "orelse", ())]
-        for instead in (
-            ([], inner) if inner and not isinstance(whole[k], ast.FunctionDef) else ([],)
-        ):
-            rest = [*whole[:k], *instead, *whole[k + 1 :]]
-            setattr(owner, attribute, rest or ([ast.Pass()] if attribute == "body" else []))
-            yield ast.unparse(ast.fix_missing_locations(tree))
-            setattr(owner, attribute, whole)
+    """Texts of the tree with one statement or expression gone or replaced by what it holds."""
+    for owner in list(ast.walk(tree)):
+        for attribute, value in ast.iter_fields(owner):
+            if isinstance(value, list):
+                choices = list(_shorter_lists(owner, attribute, value))
+            elif isinstance(value, ast.expr) and attribute not in ("func", "annotation"):
+                choices = [n for n in ast.walk(value) if isinstance(n, ast.expr) and n is not value]
+                choices = [n for n in choices if not isinstance(n, (ast.Slice, ast.Lambda))][:12]
+            else:
+                continue
+            for choice in choices:
+                setattr(owner, attribute, choice)
+                with contextlib.suppress(AttributeError, ValueError):  # a choice that is no code
+                    yield ast.unparse(ast.fix_missing_locations(tree))
+                setattr(owner, attribute, value)
+
+
+def _shorter_lists(owner, attribute, whole):
+    for k, item in enumerate(whole):
+        if isinstance(owner, ast.While) and k == 0:
+            continue  # what makes the loop end
+        rest = [*whole[:k], *whole[k + 1 :]]
+        if isinstance(item, ast.stmt):
+            yield rest or ([ast.Pass()] if attribute == "body" else [])
+            inner = [*getattr(item, "body", ()), *getattr(item, "orelse", ())]
+            if inner and not isinstance(item, (ast.FunctionDef, ast.ClassDef)):
+                yield [*whole[:k], *inner, *whole[k + 1 :]]
+        elif isinstance(item, ast.expr) and attribute == "args":
+            for part in ast.iter_child_nodes(item):
+                if isinstance(part, ast.expr):
+                    yield [*whole[:k], part, *whole[k + 1 :]]
 
 
 def minimise(source, make_args):
-    """The source with statements deleted for as long as it fails in the same way."""
+    """The source with code deleted for as long as it fails in the same way."""
     wanted = _kind(check(source, make_args))
     if wanted is None:
         return source

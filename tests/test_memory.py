@@ -117,6 +117,7 @@ def test_what_has_no_memory_here_says_why():
         assert argument.array is None
         assert argument.shape == (2, 3)
         assert not argument.contiguous and not argument.writable
+
     class DTensor(torch.Tensor):
         pass
 

@@ -3,6 +3,7 @@
     trace      the kernel's Python, run once, becomes a graph
     rewrite    passes that keep the meaning and make the graph smaller
     verify     what is legal in a graph holds
+    check      what the chip asks holds (`PYPTO_CHECK`)
     outputs    the kernel writes what it promises to write
     prepare    the graph becomes a program of NumPy steps
 
@@ -20,7 +21,8 @@ from types import FunctionType
 from typing import Any
 
 from pypto import knobs
-from pypto.errors import error
+from pypto.check.tile_rules import findings
+from pypto.errors import PyptoWarning, error, warn
 from pypto.interp.run import Program, prepare
 from pypto.ir.graph import Graph, Value, walk
 from pypto.ir.rewrite import PASSES
@@ -102,6 +104,16 @@ def _outputs(c: Compiled) -> None:
     c.written = written
 
 
+def _check(c: Compiled) -> None:
+    level = knobs.CHECK.get()
+    if level == 0:
+        return
+    for finding in findings(c.text):
+        if level >= 2:
+            raise finding
+        warn(PyptoWarning, f"{finding.code}: {finding.text}", finding.loc, finding.fix)
+
+
 def _prepare(c: Compiled) -> None:
     c.program = prepare(c.text)
 
@@ -110,6 +122,7 @@ STAGES: list[tuple[str, Callable[[Compiled], None]]] = [
     ("trace", _trace),
     ("rewrite", _rewrite),
     ("verify", _verify),
+    ("check", _check),
     ("outputs", _outputs),
     ("prepare", _prepare),
 ]
@@ -134,7 +147,7 @@ def compile_kernel(request: Request, until: str = "prepare") -> Compiled:
 
 def _dump(stage: str, compiled: Compiled) -> None:
     folder = knobs.DUMP.get()
-    if not folder or compiled.graph is None or stage in ("outputs", "prepare"):
+    if not folder or compiled.graph is None or stage in ("check", "outputs", "prepare"):
         return
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, f"{compiled.graph.name}.{stage}.txt"), "w") as file:

@@ -11,6 +11,7 @@ from pypto.errors import (
     PyptoNote,
     PyptoRtError,
     PyptoWarning,
+    RenderedParserError,
     VerifyError,
 )
 
@@ -25,5 +26,6 @@ __all__ = [
     "PyptoNote",
     "PyptoRtError",
     "PyptoWarning",
+    "RenderedParserError",
     "VerifyError",
 ]

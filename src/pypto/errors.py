@@ -97,8 +97,8 @@ class PyptoError(Exception):
     def builtin(self) -> str:
         """The name of the Python exception that this error also is."""
         for base in type(self).__mro__:
-            if base.__module__ == "builtins" and base not in (Exception, BaseException, object):
-                return base.__name__
+            if not issubclass(base, PyptoError) and base is not Exception:
+                return base.__name__ if base is not BaseException else type(self).__name__
         return type(self).__name__
 
     def __str__(self) -> str:
@@ -151,6 +151,10 @@ class ParserError(PyptoError):
     """The source of a kernel cannot be used."""
 
 
+class RenderedParserError(ParserError):
+    """A parser error with its source excerpt; kept for code that catches it by this name."""
+
+
 class InternalError(PyptoGeneralError):
     """A defect of this package, not of the user's kernel."""
 
@@ -200,12 +204,17 @@ def not_supported(what: str, fix: str | None = None, loc: Loc | None = None) -> 
 def adopt(cause: BaseException, loc: Loc | None) -> PyptoError:
     """A Python exception that a kernel let escape, as an error of the same builtin class."""
     builtin = type(cause)
-    if builtin.__module__ != "builtins" or not issubclass(builtin, Exception):
-        builtin = next(c for c in builtin.__mro__ if c.__module__ == "builtins")
     text = str(cause.args[0]) if isinstance(cause, KeyError) and cause.args else str(cause)
     if isinstance(cause, AssertionError):
         text = f"assertion failed: {text}" if text else "assertion failed"
-    return error_class(FeError, builtin)(text or builtin.__name__, loc=loc)
+    try:
+        made = error_class(FeError, builtin)
+    except TypeError:
+        # A class of the user's whose layout does not combine: the builtin behind it does.
+        made = error_class(
+            FeError, next(c for c in builtin.__mro__ if c.__module__ == "builtins")
+        )
+    return made(text or builtin.__name__, loc=loc)
 
 
 _noted: set[tuple[type, str, int, str]] = set()

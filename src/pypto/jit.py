@@ -8,6 +8,7 @@ on the caller's memory.  It returns None: results are what the kernel writes int
 from __future__ import annotations
 
 import inspect
+import sys
 import threading
 from collections import ChainMap
 from collections.abc import Callable, Mapping
@@ -46,9 +47,11 @@ class Signature:
     defaults: dict[str, Any]
 
 
-def _annotations(function: FunctionType) -> dict[str, Any]:
-    """Annotations as objects; strings are evaluated where the function was written."""
-    cells: dict[str, Any] = {}
+def _annotations(function: FunctionType, around: Mapping[str, Any]) -> dict[str, Any]:
+    """Annotations as objects; strings are evaluated where the function was written, with the names
+    around it at that moment.
+    """
+    cells: dict[str, Any] = dict(around)
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         try:
             cells[name] = cell.cell_contents
@@ -66,8 +69,8 @@ def _annotations(function: FunctionType) -> dict[str, Any]:
     return found
 
 
-def _signature(function: FunctionType) -> Signature:
-    annotations = _annotations(function)
+def _signature(function: FunctionType, around: Mapping[str, Any]) -> Signature:
+    annotations = _annotations(function, around)
     tensors: list[tuple[str, Tensor]] = []
     values: list[str] = []
     defaults: dict[str, Any] = {}
@@ -103,7 +106,12 @@ class JitKernel:
     Attributes: ``__name__``, ``__doc__``; ``function`` (the last graph, None before a call).
     """
 
-    def __init__(self, function: FunctionType, groups: Mapping[str, Mapping[str, Any] | None]) -> None:
+    def __init__(
+        self,
+        function: FunctionType,
+        groups: Mapping[str, Mapping[str, Any] | None],
+        around: Mapping[str, Any],
+    ) -> None:
         self._original_func = function
         self.__name__ = function.__name__
         self.__qualname__ = function.__qualname__
@@ -112,10 +120,9 @@ class JitKernel:
         self._groups = {k: dict(v) for k, v in groups.items() if v is not None}
         if "run_mode" in self._groups.get("runtime", {}):
             options.check_run_mode(self._groups["runtime"]["run_mode"])
-        self._signature = _signature(function)
+        self._signature = _signature(function, around)
         self._cache: dict[Any, list[tuple[World, Compiled]]] = {}
         self._lock = threading.RLock()
-        self._settings: options.Settings | None = None
         self._noted = False
         self.calls = 0
 
@@ -188,7 +195,7 @@ class JitKernel:
         try:
             with options.scope():
                 options.use(self._kernel_settings())
-                return compile_kernel(request, until="verify").text
+                return compile_kernel(request, until="check").text
         except PyptoError as problem:
             if problem.loc is None:
                 problem.loc = build.here()
@@ -325,7 +332,7 @@ class JitKernel:
     def _dims(
         self, position: int, spec: tuple[Any, ...] | None, shape: tuple[int, ...]
     ) -> tuple[int | str | None, ...]:
-        if not spec or spec == (Ellipsis,):
+        if not spec or (len(spec) == 1 and spec[0] is Ellipsis):
             return shape
         open_ended = any(isinstance(d, StatusType) or d is Ellipsis for d in spec)
         entries = [d for d in spec if d is not Ellipsis]
@@ -342,7 +349,7 @@ class JitKernel:
         for axis, wanted in enumerate(entries):
             if isinstance(wanted, SymbolicScalar) and not wanted.is_concrete():
                 dims[axis] = str(wanted)
-            elif wanted in (StatusType.DYNAMIC, StatusType.DYN):
+            elif wanted is StatusType.DYNAMIC or wanted is StatusType.DYN:
                 dims[axis] = None
             elif wanted is not StatusType.STATIC and int(wanted) not in (shape[axis], -1):
                 raise error(
@@ -369,7 +376,7 @@ class JitKernel:
                 )
             if argument.requires_grad:
                 raise error(
-                    ValueError,
+                    RuntimeError,
                     f"{label} is written by the kernel, but requires grad: autograd would not see "
                     "the write",
                     fix="pass x.detach(), or wrap the kernel in a torch.autograd.Function",
@@ -386,10 +393,12 @@ class JitKernel:
     # -- specialisations --------------------------------------------------------------------------
 
     def _compiled(self, specs: list[TensorSpec], values: dict[str, Any]) -> Compiled:
+        settings = self._kernel_settings()
         key = (
             tuple(specs),
             tuple((name, freeze(item)) for name, item in values.items()),
-            knobs.PORTABLE.get(),
+            (settings.vec, settings.cube, settings.matrix_size, freeze(settings.options)),
+            tuple(knob.get() for knob in knobs.KNOBS.values() if knob.in_key),
         )
         with self._lock:
             entries = self._cache.setdefault(key, [])
@@ -398,7 +407,7 @@ class JitKernel:
                     return compiled
             request = Request(self._original_func, specs, values)
             with options.scope():
-                options.use(self._kernel_settings())
+                options.use(settings)
                 compiled = self._guarded(request)
             COMPILED_SECONDS[0] += sum(compiled.seconds.values())
             assert compiled.traced is not None
@@ -422,12 +431,12 @@ class JitKernel:
 
     def _kernel_settings(self) -> options.Settings:
         """The settings that the kernel starts from: the host's, with its own options on top."""
-        if self._settings is None:
-            with options.scope():
-                for group, given in self._groups.items():
-                    options.set_group(group, given)
-                self._settings = options.settings()
-        return self._settings
+        if not self._groups:
+            return options.settings()
+        with options.scope():
+            for group, given in self._groups.items():
+                options.set_group(group, given)
+            return options.settings()
 
     def _note_many(self, values: dict[str, Any]) -> None:
         keys = [key for key in self._cache if self._cache[key]]
@@ -490,8 +499,9 @@ def jit(
                 f"jit decorator can only be used on functions, got {type(function).__name__}",
                 kind=FeError,
             )
-        return JitKernel(function, groups)
+        return JitKernel(function, groups, around)
 
+    around = sys._getframe(1).f_locals
     return decorate if func is None else decorate(func)
 
 

@@ -49,3 +49,6 @@ DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage
 PORTABLE = _declare(
     "PYPTO_PORTABLE", _flag, False, "forms that other front ends refuse are errors, not notes", True
 )
+CHECK = _declare(
+    "PYPTO_CHECK", int, 2, "rules of the chip: 0 off, 1 broken rules warn, 2 they are errors", True
+)

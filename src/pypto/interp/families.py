@@ -115,9 +115,7 @@ def _cut(plan: Plan, node: Node, item: Any, result: Value) -> Callable[[Frame, A
 
     def cut(f: Frame, valid: tuple[int, ...]) -> Any:
         own = valid[lead:]
-        index = tuple(
-            [slice(0, 1 if again else n) for n, again in zip(own, repeated, strict=True)]
-        )
+        index = tuple([slice(0, 1 if again else n) for n, again in zip(own, repeated, strict=True)])
         return f[slot][index]
 
     return cut
@@ -265,7 +263,6 @@ def compute(plan: Plan, node: Node) -> Step:
     handler = FAMILIES.get(node.op.family)
     if handler is None:
         raise InternalError(
-            f"the interpreter has no handler for the family {node.op.family.value} "
-            f"({node.op.name})"
+            f"the interpreter has no handler for the family {node.op.family.value} ({node.op.name})"
         )
     return handler(plan, node)

@@ -52,9 +52,7 @@ class Program:
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
         if len(arrays) != len(self._params):
-            raise InternalError(
-                f"{self.name} takes {len(self._params)} arrays, got {len(arrays)}"
-            )
+            raise InternalError(f"{self.name} takes {len(self._params)} arrays, got {len(arrays)}")
         for name, type, array in zip(self._names, self._params, arrays, strict=True):
             fits = len(array.shape) == type.rank and all(
                 not isinstance(n, int) or n == found
@@ -256,4 +254,3 @@ def _cond(plan: Plan, node: Node, ends: Ends) -> Step:
             f[slot] = value
 
     return step
-

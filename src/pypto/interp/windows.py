@@ -166,9 +166,7 @@ def _outside(
     first, last, size = starts[axis], starts[axis] + counts[axis] - 1, sizes[axis]
     unit = "rows" if axis == 0 else f"positions of axis {axis}"
     whole = f"{size}-row" if axis == 0 else f"{size}-long"
-    fitting = [
-        max(min(n, s - o), 0) for o, n, s in zip(starts, counts, sizes, strict=True)
-    ]
+    fitting = [max(min(n, s - o), 0) for o, n, s in zip(starts, counts, sizes, strict=True)]
     return error(
         IndexError,
         f"{name} writes {unit} {first}..{last} of a {whole} tensor; give valid_shape={fitting}",

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
+from pypto import knobs
 from pypto.errors import Loc, PortabilityNote, PyptoWarning, error, warn
 from pypto.ir import options, sym
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value, int_value, leaves_of
@@ -73,6 +74,38 @@ def here() -> Loc | None:
     return loc
 
 
+class Conflict:
+    """A name that stands for different kinds of things; an error at its first use."""
+
+    __slots__ = ("fix", "text")
+
+    def __init__(self, text: str, fix: str) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "fix", fix)
+
+    def _fail(self, *args: Any, **kwargs: Any) -> Any:
+        raise error(
+            TypeError,
+            object.__getattribute__(self, "text"),
+            fix=object.__getattribute__(self, "fix"),
+        )
+
+    __call__ = __getattr__ = __setattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = _fail
+    __bool__ = __int__ = __float__ = __index__ = __hash__ = __eq__ = __ne__ = __lt__ = _fail  # type: ignore[assignment]
+    __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = _fail
+    __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = _fail
+    __matmul__ = __contains__ = __enter__ = __str__ = __format__ = _fail  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return "<conflict>"
+
+
+def settle(item: Any) -> None:
+    """Raise the error of a name that stands for different kinds of things."""
+    if type(item) is Conflict:
+        item._fail()
+
+
 class Scope:
     """An open region: the versions of storages that it has made or touched."""
 
@@ -113,6 +146,8 @@ class Trace:
         # Dynamic loops that are open, outermost first, and expressions that choose.
         self.open_loops: list[Any] = []
         self.choices: list[Any] = []
+        # Elements read so far, by version and index.
+        self.items: dict[tuple[Value, tuple[SymInt, ...]], Value] = {}
         # Functions whose twins ran, in order; the first is the kernel itself.
         self.functions: dict[Any, None] = {}
         self.entry: Any = None
@@ -330,9 +365,11 @@ def floor() -> CodeType | None:
     return _current.floor
 
 
-def note(text: str, fix: str | None = None) -> None:
-    """A portability note at the user's line."""
-    warn(PortabilityNote, text, here(), fix)
+def note(text: str, fix: str | None = None, loc: Loc | None = None) -> None:
+    """A portability note at the user's line; an error where portable forms are asked for."""
+    if knobs.PORTABLE.get():
+        raise error(SyntaxError, text, loc=loc or here(), fix=fix)
+    warn(PortabilityNote, text, loc or here(), fix)
 
 
 def warning(category: type[PyptoWarning], text: str, fix: str | None = None) -> None:

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pypto.errors import error
+from pypto.errors import PyptoWarning, error
 from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Value
@@ -28,6 +28,7 @@ from pypto.ir.op import (
     Arg,
     Op,
     Slot,
+    least_valid,
     nearest,
     register,
 )
@@ -63,12 +64,15 @@ def composite(
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         public = name or function.__name__
+        positional = _positional(signature)
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            return function(**bind(public, signature, args, kwargs)) if not _positional(
-                signature
-            ) else function(*args, **kwargs)
+            if not positional:
+                return function(**bind(public, signature, args, kwargs))
+            for item in (*args, *kwargs.values()):
+                build.settle(item)
+            return function(*args, **kwargs)
 
         checked.__module__ = "pypto"
         _publish(checked, public, (), method, operator)
@@ -136,6 +140,8 @@ def bind(
     name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
     """Arguments by name with defaults filled in; misspelt keywords get the nearest known one."""
+    for item in (*args, *kwargs.values()):
+        build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
             close = nearest(keyword, list(signature.parameters))
@@ -165,12 +171,14 @@ def apply(op: Op, given: dict[str, Any]) -> Any:
     elements: list[tuple[str, TensorType]] = []
     for arg in op.args:
         attrs[arg.name] = _argument(op, arg, given[arg.name], governing, operands, elements)
-    if op.writes is not None:
-        given[op.writes].destination()
     _check_operands(op, elements)
     types = [v.tensor for v in operands]
     if op.check is not None:
         op.check(types, attrs)
+    if op.warns is not None and (text := op.warns(types, attrs)) is not None:
+        build.warning(PyptoWarning, text)
+    if op.identity is not None and op.identity(types, attrs):
+        return governing
     shape = op.shape(types, attrs)
     valid = op.valid(types, attrs, shape)
     dtype = op.result(types, attrs) if op.result else types[0].dtype
@@ -179,16 +187,27 @@ def apply(op: Op, given: dict[str, Any]) -> Any:
         target: Tensor = given[op.writes]
         value = target.destination()
         operands[attrs[op.writes].index] = value
-        node = trace.emit(op, tuple(operands), attrs, (value.tensor,), (target.storage,))
+        node = trace.emit(op, tuple(operands), attrs, (value.tensor,), (value.storage,))
         target.replace(node.result)
-        return None
+        return target if op.returns_self else None
     if op.results > 1:
-        many = tuple(
-            TensorType(d, s, v) for d, s, v in zip(dtype, shape, valid, strict=True)
-        )
+        many = tuple(TensorType(d, s, v) for d, s, v in zip(dtype, shape, valid, strict=True))
         return [handle(r) for r in trace.emit(op, tuple(operands), attrs, many).results]
+    _note_left_valid(op, types, shape, valid)
     node = trace.emit(op, tuple(operands), attrs, (TensorType(dtype, shape, valid),))
     return handle(node.result)
+
+
+def _note_left_valid(op: Op, types: list[TensorType], shape: Any, valid: Any) -> None:
+    """Other front ends let the left operand decide what is valid."""
+    if op.valid is not least_valid or len(types) < 2 or types[0].shape != shape:
+        return
+    for axis, (own, common) in enumerate(zip(types[0].valid, valid, strict=True)):
+        if sym.sub(own, common).bounds()[0] > 0:
+            build.note(
+                f"{op.name}(): axis {axis} has {common} valid elements, the least of its operands; "
+                f"other front ends keep the {own} of the left one"
+            )
 
 
 def _governing(op: Op, given: dict[str, Any]) -> Tensor | None:
@@ -260,10 +279,10 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
                 f"{op.name}(): Element of {item.dtype.name} with a tensor of {dtype.name}",
                 fix=f"pypto.Element(pypto.{dtype.name}, {item.value})",
             )
-        return scalar(item.value, dtype)
+        return scalar(item.value, op.number(dtype, item.value))
     if isinstance(item, SymbolicScalar):
         if item.is_concrete():
-            return scalar(item.concrete(), dtype)
+            return scalar(item.concrete(), op.number(dtype, item.concrete()))
         build.note(
             f"{op.name}(): a symbolic integer is an operand of a tensor op; other front ends "
             "refuse that"
@@ -280,7 +299,7 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
             f"{op.name}(): float scalar incompatible with integer tensor dtype {dtype.name}",
             fix=f"write {int(item)}, or cast the tensor: pypto.cast(t, pypto.DT_FP32)",
         )
-    return scalar(item, dtype)
+    return scalar(item, op.number(dtype, item))
 
 
 def _element(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
@@ -386,12 +405,14 @@ _KINDS: dict[str, Callable[..., Any]] = {
 
 def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
     for name, type in elements:
-        check_static(op.name, type)
+        if name not in op.dynamic:
+            check_static(op.name, type)
         if type.dtype not in op.accept:
             raise error(
                 TypeError,
                 f"{op.name}(): {type.dtype.name} is not supported for {name}; it takes "
                 f"{', '.join(sorted(d.name for d in op.accept))}",
+                code="FC0001",
                 fix=_cast_fix(op, type.dtype),
             )
         low, high = op.ranks
@@ -399,7 +420,7 @@ def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
             raise error(
                 ValueError,
                 f"{op.name}(): {name} has rank {type.rank}; allowed {low}..{high}",
-                code="F0000B",
+                code="FC0002",
                 fix="merge or split axes with pypto.reshape",
             )
     if op.same_dtype and len({t.dtype for _, t in elements}) > 1:
@@ -408,6 +429,7 @@ def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
         raise error(
             TypeError,
             f"{op.name}(): dtypes differ: {found}; nothing is promoted",
+            code="FC0001",
             fix=f"cast one of them: pypto.cast({elements[-1][0]}, pypto.{wanted})",
         )
 

@@ -17,7 +17,7 @@ from pypto.errors import error
 from pypto.ir import build, sym
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Storage, Value
-from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, nearest
+from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
 from pypto.ir.scalar import SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import Shape, StatusType, TensorType, TileOpFormat, full
@@ -159,7 +159,7 @@ class Tensor:
     def _as_alias(self, trace: build.Trace, value: Value, shape: Shape) -> Value:
         type = full(value.tensor.dtype, shape, value.tensor.format)
         node = trace.emit(
-            REGISTRY["alias"], (value,), {"shape": shape}, (type,), (value.storage,)
+            REGISTRY["alias"], (value,), {"input": Slot(0), "shape": shape}, (type,), (value.storage,)
         )
         return node.result
 
@@ -276,7 +276,8 @@ class Tensor:
     def __bool__(self) -> bool:
         raise error(
             TypeError,
-            "a Tensor has no truth value: its elements are known only when the kernel runs",
+            "a Tensor cannot be a condition: it has no truth value, its elements are known only when "
+            "the kernel runs",
             fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
         )
 

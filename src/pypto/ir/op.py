@@ -195,7 +195,7 @@ def broadcast(types: Sequence[TensorType], attrs: Attrs) -> Shape:
                     ValueError,
                     f"Tensor shape must be consistent or broadcast compatible: {shapes} differ on "
                     f"axis {axis} ({shape[axis]} and {size})",
-                    code="F0000B",
+                    code="FC0000",
                     fix="make the extents equal, or one of them 1 (view, reshape, expand_clone)",
                 )
             shape[axis] = size
@@ -209,7 +209,7 @@ def broadcast_equal_rank(types: Sequence[TensorType], attrs: Attrs) -> Shape:
         raise error(
             ValueError,
             f"all tensors must have the same rank, got ranks {[t.rank for t in types]}",
-            code="F0000B",
+            code="FC0002",
             fix="insert axes of extent 1 with pypto.reshape or pypto.unsqueeze",
         )
     return broadcast(types, attrs)
@@ -250,7 +250,8 @@ def least_valid(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> Shap
             own = axis - (len(shape) - t.rank)
             if own < 0 or t.shape[own] != size:
                 continue
-            extent = t.valid[own] if extent is None else sym.simple(sym.minimum(extent, t.valid[own]))
+            other = t.valid[own]
+            extent = other if extent is None else sym.simple(sym.minimum(extent, other))
         # An axis of extent 1 that is broadcast: valid only where its one element is.
         for t in types:
             own = axis - (len(shape) - t.rank)

@@ -144,7 +144,19 @@ def check_options(group: str, options: Mapping[str, Any]) -> dict[str, Any]:
                 fix=f"use one of {', '.join(known)}",
             )
         checked[key] = _check_value(known[key], value)
+        if isinstance(value, dict):
+            _check_keys(f"{group}.{key}", value)
     return checked
+
+
+def _check_keys(name: str, setting: Mapping[Any, Any]) -> None:
+    """A setting per group of functions is keyed by numbers, or by names of functions and labels."""
+    if any(isinstance(k, int) for k in setting) and any(isinstance(k, str) for k in setting):
+        raise error(
+            ValueError,
+            f"Option: {name} mixes int keys with names in one dict: {list(setting)}",
+            fix='use names throughout: {"DEFAULT": 2, "func1_0": 4}',
+        )
 
 
 def _check_value(option: Option, value: Any) -> Any:

@@ -15,7 +15,7 @@ from typing import Any
 
 from pypto.errors import Loc, error
 from pypto.ir import sym, types
-from pypto.ir.dtype import DataType, scalar
+from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value
 from pypto.ir.op import REGISTRY, REQUIRED, Slot
 from pypto.ir.options import CubeTile, Settings
@@ -59,7 +59,7 @@ class _Reader:
         self.storages: dict[str, Storage] = {}
         self.settings: Any = None
         self.lines: list[tuple[int, int, str, Loc | None]] = []
-        self.at = 0
+        self.at = 0  # the line to read next
         for number, line in enumerate(text.splitlines(), 1):
             body, comment = _split_comment(line)
             if body.strip():
@@ -72,8 +72,10 @@ class _Reader:
         except _SLIPS as cause:
             raise self.wrong(f"{type(cause).__name__}: {cause}") from cause
 
-    def wrong(self, why: str) -> Exception:
-        number, _, line, _ = self.lines[min(self.at, len(self.lines) - 1)]
+    def wrong(self, why: str, ahead: int = 0) -> Exception:
+        """An error at the line that was read last, or ahead of it."""
+        at = min(max(self.at - 1 + ahead, 0), len(self.lines) - 1)
+        number, _, line, _ = self.lines[at] if self.lines else (1, 0, "", None)
         return error(ValueError, f"line {number} is no text of a graph ({why}): {line}")
 
     def next(self, depth: int, *words: str) -> str | None:
@@ -89,12 +91,11 @@ class _Reader:
     def whole(self) -> Graph:
         head = self.next(0, "graph ")
         if head is None or not head.endswith(":"):
-            raise self.wrong("a graph begins with `graph name:`")
+            raise self.wrong("a graph begins with `graph name:`", ahead=1)
         graph = Graph(head[6:-1], [], Region(), self.lines[0][3])
         dims: list[tuple[str, int, Value]] = []
         while (line := self.next(1, "dim ")) is not None:
-            name, place, type = re.fullmatch(r"dim (\S+) = (.+) : (.+)", line).groups()  # type: ignore[union-attr]
-            owner, axis = re.fullmatch(r"(\w+)\[(\d+)\]", place).groups()  # type: ignore[union-attr]
+            name, owner, axis, type = _groups(r"dim (\S+) = (\w+)\[(\d+)\] : (.+)", line)
             dims.append((owner, int(axis), self.make(name, type)))
         while (line := self.next(1, "param ")) is not None:
             name, type = line[6:].split(" : ", 1)
@@ -106,7 +107,7 @@ class _Reader:
             graph.params.append(Param(name, value, own))
         graph.body = self.region(1)
         if self.at < len(self.lines):
-            raise self.wrong("it stands too deep")
+            raise self.wrong("it stands at the wrong depth", ahead=1)
         return graph
 
     def make(self, name: str, type: str, node: Node | None = None) -> Value:
@@ -119,7 +120,7 @@ class _Reader:
             lo, hi = bounds.groups()
             self.leaves[value] = sym.leaf(value, int(lo) if lo else -INF, int(hi) if hi else INF)
         else:
-            short, shape, valid, nz, storage = _TYPE.fullmatch(type).groups()  # type: ignore[union-attr]
+            short, shape, valid, nz, storage = _groups(_TYPE, type)
             extents = self.integers(shape)
             layout = TileOpFormat.TILEOP_NZ if nz else TileOpFormat.TILEOP_ND
             tensor = TensorType(
@@ -131,6 +132,18 @@ class _Reader:
                 self.storages[name] = home
         self.values[name] = value
         return value
+
+    def make_all(
+        self, names: list[str], types: list[str], node: Node | None = None
+    ) -> tuple[Value, ...]:
+        """Values side by side; integers first, as the extents of the tensors may speak of them."""
+        pairs = list(zip(names, types, strict=True))
+        made: dict[str, Value] = {}
+        for integers in (True, False):
+            for name, type in pairs:
+                if bool(_INT.fullmatch(type)) is integers:
+                    made[name] = self.make(name, type, node)
+        return tuple(made[name] for name in names)
 
     def integers(self, text: str) -> tuple[SymInt, ...]:
         return tuple(self.expression(f"({text},)")) if text else ()
@@ -192,6 +205,8 @@ class _Reader:
             return sym.symbol(given[0])
         if name in ("min", "max"):
             return _simple((sym.minimum if name == "min" else sym.maximum)(*given))
+        if name == "Element":
+            return Element(*given)
         if name == "CubeTile":
             return CubeTile(**{str(k.arg): self.literal(k.value) for k in keywords})
         raise self.wrong(f"no meaning of {name}()")
@@ -225,11 +240,9 @@ class _Reader:
         op = REGISTRY[op_name]
         node = Node(op, (), {}, loc, self.settings)
         self.arguments(node, line[head.start(2) : end + 1].replace(op_name, "call", 1))
-        rest = line[end + 1 :]
         if names:
-            types = _split_top(rest.removeprefix(" : "))
-            pairs = zip(names.split(", "), types, strict=True)
-            node.results = tuple(self.make(name, type, node) for name, type in pairs)
+            types = _split_top(line[end + 1 :].removeprefix(" : "))
+            node.results = self.make_all(names.split(", "), types, node)
         if op.writes is not None:
             written = node.operands[node.attrs[op.writes].index].storage
             assert written is not None
@@ -265,20 +278,27 @@ class _Reader:
         region = Region()
         line = self.next(depth, "index ")
         if line is None:
-            raise self.wrong("a loop has an index")
+            raise self.wrong("a loop has an index", ahead=1)
         region.params.append(self.make(*line[6:].split(" : ", 1)))
-        inits: list[Any] = []
+        carried: list[tuple[Any, ...]] = []
         while (line := self.next(depth, "carry ")) is not None:
-            name, init, type = re.fullmatch(r"carry (\S+) = (.+) : (.+)", line).groups()  # type: ignore[union-attr]
-            inits.append(self.expression(init))
-            region.params.append(self.make(name, type))
-        node.attrs["inits"] = tuple(inits)
+            carried.append(_groups(r"carry (\S+) = (.+) : (.+)", line))
+        node.attrs["inits"] = tuple(self.expression(init) for _, init, _ in carried)
+        names, types = [name for name, _, _ in carried], [type for _, _, type in carried]
+        region.params.extend(self.make_all(names, types))
         return self.region(depth, region)
 
     def arm(self, word: str, depth: int) -> Region:
         if self.next(depth, word) is None:
-            raise self.wrong(f"a branch has `{word}`")
+            raise self.wrong(f"a branch has `{word}`", ahead=1)
         return self.region(depth + 1)
+
+
+def _groups(pattern: str | re.Pattern[str], text: str) -> tuple[Any, ...]:
+    match = re.fullmatch(pattern, text)
+    if match is None:
+        raise SyntaxError("it does not have the form of its kind")
+    return match.groups()
 
 
 def _simple(x: SymInt) -> SymInt:

@@ -19,7 +19,7 @@ import numpy as np
 
 from pypto.errors import InternalError, Loc
 from pypto.ir import graph as graphs
-from pypto.ir.dtype import FROM_NUMPY, DataType, scalar
+from pypto.ir.dtype import FROM_NUMPY, DataType, Element, scalar
 from pypto.ir.graph import Graph, Node, Region, Storage, Value
 from pypto.ir.op import REQUIRED, Slot
 from pypto.ir.options import CubeTile
@@ -137,7 +137,8 @@ class _Writer:
             body = "*".join(sorted(self.atom(a) for a in monomial))
             terms.append((body, factor))
         parts: list[str] = []
-        for body, factor in sorted(terms, key=lambda t: (t[0].count("*"), len(t[0]), t[0])):
+        order = lambda t: (t[1] < 0, t[0].count("*"), len(t[0]), t[0])
+        for body, factor in sorted(terms, key=order):
             text = body if abs(factor) == 1 else f"{body}*{abs(factor)}"
             parts.append(f"{'-' if factor < 0 else '+'} {text}")
         if x.const or not parts:
@@ -153,7 +154,12 @@ class _Writer:
         args = [self.integer(a) for a in atom.args]
         if atom.op in ("min", "max"):
             return f"{atom.op}({', '.join(sorted(args))})"
-        args = [f"({a})" if " " in a and not _wrapped(a) else a for a in args]
+        if atom.op in ("floordiv", "mod"):
+            # These bind as tightly as products do, from the left.
+            args = [
+                f"({text})" if _parts(arg) > 1 or (place and "*" in text) else text
+                for place, (arg, text) in enumerate(zip(atom.args, args, strict=True))
+            ]
         if atom.op in INFIX:
             return f"({args[0]} {INFIX[atom.op]} {args[1]})"
         if atom.op == "select":
@@ -173,6 +179,8 @@ class _Writer:
             return _bare(self.integer(item))
         if isinstance(item, np.generic):
             return _typed(item)
+        if isinstance(item, Element):
+            return f"Element({item.dtype.name}, {self.item(item.value)})"
         if isinstance(item, DataType):
             return item.name
         if isinstance(item, enum.Enum):
@@ -286,6 +294,11 @@ def _wrapped(text: str) -> bool:
         if depth == 0:
             return at == len(text) - 1
     return False
+
+
+def _parts(x: Expr) -> int:
+    """How many terms its text has."""
+    return len(x.terms) + bool(x.const)
 
 
 def _bare(text: str) -> str:

@@ -108,11 +108,14 @@ def _check_pair(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             TypeError,
             f"cast(): no direct path from {source.name} to {target.name}; use {names}",
+            code="FC0001",
             fix=fix,
         )
     else:
         fix = f"no chain of casts leads from {source.name} to {target.name}"
-    raise error(TypeError, f"cast(): no path from {source.name} to {target.name}", fix=fix)
+    raise error(
+        TypeError, f"cast(): no path from {source.name} to {target.name}", code="FC0001", fix=fix
+    )
 
 
 def _fallback(types: Sequence[TensorType], attrs: Attrs) -> str | None:

@@ -106,7 +106,7 @@ def _same_choices(types: Sequence[TensorType], attrs: Attrs) -> None:
     raise error(
         TypeError,
         f"where(): input and other data type inconsistent ({chosen.name} vs {rejected.name}), "
-        f"use Element({wanted.name},{number})",
+        f"use Element({wanted.name}, {number})",
         code="F00002",
         fix=f"pypto.Element(pypto.{wanted.name}, {number})",
     )
@@ -154,7 +154,7 @@ def _clip_bounds(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"clip(): bounds broadcast to input, not the other way: {list(types[0].shape)} is "
             f"clipped by {[list(t.shape) for t in types[1:]]}",
-            code="F0000B",
+            code="FC0000",
             fix="expand the input first: pypto.expand_clone(t, shape)",
         )
 

@@ -42,6 +42,7 @@ def _floats(op: str, name: str, item: Any) -> Tensor:
             TypeError,
             f"{op}(): {t.dtype.name} is not supported for {name}; it takes "
             f"{', '.join(sorted(d.name for d in FLOATS))}",
+            code="FC0001",
             fix="cast first: pypto.cast(t, pypto.DT_FP32)",
         )
     return t
@@ -129,8 +130,8 @@ def axpy_(y: Tensor, x: Tensor, alpha: float = 1.0) -> Tensor:
     """``y = alpha * x + y`` in place; returns `y`.
 
     Both of DT_FP32 or DT_FP16, or an `x` of DT_FP16 with a `y` of DT_FP32; computed in FP32 and
-    rounded once.  `x` broadcasts to `y`.  Errors: TypeError F00001 for other types, ValueError
-    F0000B for shapes.  Source: the axpy_ function of the language.
+    rounded once.  `x` broadcasts to `y`.  Errors: TypeError FC0001 for other types, ValueError
+    FC0000 for shapes.  Source: the axpy_ function of the language.
     """
     target, source = _floats("axpy_", "y", y), _floats("axpy_", "x", x)
     if (target.dtype, source.dtype) not in ((FP32, FP32), (FP16, FP16), (FP32, FP16)):
@@ -138,6 +139,7 @@ def axpy_(y: Tensor, x: Tensor, alpha: float = 1.0) -> Tensor:
             TypeError,
             f"axpy_(): y {target.dtype.name} with x {source.dtype.name}; it takes FP32 with FP32 "
             "or FP16, and FP16 with FP16",
+            code="FC0001",
         )
     factor = number_of(alpha)
     if factor is None:
@@ -147,7 +149,7 @@ def axpy_(y: Tensor, x: Tensor, alpha: float = 1.0) -> Tensor:
         raise error(
             ValueError,
             f"axpy_(): x {source.shape} broadcasts to y, not the other way; y is {target.shape}",
-            code="F0000B",
+            code="FC0000",
         )
     target.move(total)
     return target
@@ -158,7 +160,7 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
     """An element, or its channel's `weight` times it where it is not above 0.
 
     `weight` has rank 1 and one element per extent of axis 1 (one for tensors of rank 1).  Errors:
-    TypeError F00001 for types, ValueError F0000B for shapes.  Source: the prelu function of the
+    TypeError FC0001 for types, ValueError FC0000 for shapes.  Source: the prelu function of the
     language.
     """
     t, slopes = _floats("prelu", "self", self), _floats("prelu", "weight", weight)
@@ -168,7 +170,7 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
             ValueError,
             f"prelu(): weight {slopes.shape} must have the shape [{channels}], one element per "
             "channel (axis 1)",
-            code="F0000B",
+            code="FC0000",
         )
     if t.dim == 1:
         return PRELU(t, slopes)
@@ -183,7 +185,7 @@ def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = Fal
     """Variance along `dim`: an axis, a list of axes, or None for all.
 
     Squared distances to the mean divided by ``max(0, n - correction)``, over valid elements, in
-    FP32.  Errors: TypeError F00001 for types and axes, ValueError F00002 for an axis named twice.
+    FP32.  Errors: TypeError FC0001 for types and axes, ValueError F00002 for an axis named twice.
     Source: the var function of the language.
     """
     t = _floats("var", "input", input)
@@ -207,7 +209,7 @@ def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = Fal
 def softmax(input: Tensor, dim: int) -> Tensor:
     """Exponentials along an axis, divided by their sum; computed in FP32 over valid elements.
 
-    Errors: TypeError F00001 for types, IndexError F00008 for an axis that is none.  Source: the
+    Errors: TypeError FC0001 for types, IndexError F00008 for an axis that is none.  Source: the
     softmax function of the language.
     """
     t = _floats("softmax", "input", input)
@@ -222,7 +224,7 @@ def rms_norm(input: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-6) 
     """Rows of the last axis divided by the root of their mean square, times `gamma` if given.
 
     The mean divides by the extent of the last axis, also where only a part of it is valid.
-    Computed in FP32.  Errors: TypeError F00001 for types, ValueError F0000B for a gamma that does
+    Computed in FP32.  Errors: TypeError FC0001 for types, ValueError FC0000 for a gamma that does
     not fit.  Source: the rms_norm function of the language.
     """
     t = _floats("rms_norm", "input", input)
@@ -237,7 +239,7 @@ def rms_norm(input: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-6) 
                 ValueError,
                 f"rms_norm(): gamma {scale.shape} must have one element per element of the last "
                 f"axis, {size}",
-                code="F0000B",
+                code="FC0000",
             )
         rows = mul(rows, reshape(scale, [1] * (t.dim - 1) + [size]))
     return cast(rows, t.dtype)
@@ -251,7 +253,7 @@ def online_softmax(scores: Tensor, scale: float) -> list[Tensor]:
     """One block of a softmax over axis 0: ``[exp(s - max) as DT_BF16, max, sum]``, s scaled.
 
     `scores` is DT_FP32 of rank 2; max and sum have the shape [1, columns].  Errors: TypeError
-    F00001 for types, ValueError F0000B for ranks.  Source: the experimental functions of the
+    F00001 for types, ValueError FC0000 for ranks.  Source: the experimental functions of the
     language.
     """
     t = _rows("online_softmax", "scores", scores)
@@ -293,7 +295,7 @@ def _rows(op: str, name: str, item: Any) -> Tensor:
         raise error(
             TypeError if t.dtype is not FP32 else ValueError,
             f"{op}(): {name} must be DT_FP32 of rank 2, got {t.dtype.name} of rank {t.dim}",
-            code=None if t.dtype is not FP32 else "F0000B",
+            code="FC0001" if t.dtype is not FP32 else "FC0002",
         )
     return t
 

@@ -45,6 +45,7 @@ def _check_full(types: Sequence[TensorType], attrs: Attrs) -> None:
             TypeError,
             f"full(): {dtype.name} is not supported; it takes "
             f"{', '.join(sorted(d.name for d in FULL_TYPES))}",
+            code="FC0001",
             fix="fill with DT_INT32 and cast",
         )
     for extent in size:
@@ -60,7 +61,7 @@ def _check_full(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             ValueError,
             f"Invalid shape {list(size)}: full takes one to four extents of at least 1",
-            code="F0000B",
+            code="FC0000",
         )
     if valid is None:
         return

@@ -146,7 +146,7 @@ mul = binary(
     "Product of two operands; integers wrap.",
     "out = input_tensor * other",
     "input_tensor other",
-    ARITHMETIC,
+    types(ARITHMETIC, BYTES),
     np.multiply,
     operator=("__mul__", "__rmul__"),
     commutative=True,
@@ -302,6 +302,7 @@ def power_type(types: Sequence[TensorType], attrs: Attrs) -> DataType:
         raise error(
             TypeError,
             f"pow(): dtypes differ: base {base.name} and other {types[other.index].dtype.name}",
+            code="FC0001",
             fix=f"cast the exponent: pypto.cast(t, pypto.{base.name})",
         )
     if FP32 in found or found == {FP16, BF16}:

@@ -72,7 +72,7 @@ def gather_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             ValueError,
             f"gather(): index {list(index.shape)} does not fit input {list(t.shape)}; ranks are "
             f"equal and no axis but {attrs['dim']} is longer",
-            code="F0000B",
+            code="FC0000",
             fix="reshape index to the rank of the input",
         )
     return index.shape
@@ -138,7 +138,7 @@ def _check_scatter(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
                     ValueError,
                     f"{name}(): index {list(index.shape)} does not fit "
                     f"{'src' if which else 'input'} {[str(n) for n in limit]}",
-                    code="F0000B",
+                    code="FC0000",
                     fix="ranks are equal; index is no longer than src, nor than input outside of "
                     "dim",
                 )
@@ -228,7 +228,7 @@ def _check_update(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             "scatter_update(): input and src are [rows, d] or [blocks, size, 1, d] and index is "
             f"[b, s]; got ranks {t.rank}, {src.rank} and {index.rank}",
-            code="F0000B",
+            code="FC0000",
             fix="reshape to one of the two forms",
         )
     b, s = index.shape
@@ -240,7 +240,7 @@ def _check_update(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"scatter_update(): index {list(index.shape)} and input "
             f"[{', '.join(map(str, t.shape))}] take a src {[str(n) for n in wanted]}, got "
             f"{list(src.shape)}",
-            code="F0000B",
+            code="FC0000",
         )
     if t.rank == 2 and b != 1 and index.valid[1] != s:
         # Row i * s + j of src belongs to index[i][j]: a ragged s would leave holes in src.
@@ -295,7 +295,7 @@ def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"index_put_(): rank of input ({t.rank}) + 1 must be the number of index vectors ({k}) "
             f"+ the rank of values ({values.rank}); index vectors have rank 1",
-            code="F0000B",
+            code="FC0000",
         )
     wanted = [places[0].shape[0], *t.shape[k:]]
     lengths = {p.shape[0] for p in places}
@@ -305,7 +305,7 @@ def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"index_put_(): {k} index vectors of lengths {[p.shape[0] for p in places]} take "
             f"values {[str(n) for n in wanted]}, got {list(values.shape)}; nothing is broadcast",
-            code="F0000B",
+            code="FC0000",
         )
     if attrs["accumulate"] and t.dtype not in _ACCUMULATED:
         raise error(
@@ -379,7 +379,7 @@ def _check_paged(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
                 f"{name}(): indices [1, k], block_table [1, blocks] and a block_size of at least "
                 f"1; got {list(places.shape)}, {list(map(str, table.shape))} and "
                 f"{attrs['block_size']}",
-                code="F0000B",
+                code="FC0000",
             )
         if not isinstance(source.shape[1], int):
             raise error(ValueError, f"{name}(): the columns must be known: {source.brief()}")

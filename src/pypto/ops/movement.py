@@ -61,6 +61,7 @@ def _check_pair(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"transpose(): axes {i} and {j} of a tensor of rank {t.rank} cannot be exchanged; it "
             f"takes the pairs {allowed}",
+            code="FC0000",
             fix=f"pypto.permute(t, {dims})",
         )
 
@@ -98,6 +99,7 @@ def _check_order(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             ValueError,
             f"permute(): {list(attrs['dims'])} is no order of the axes 0..{types[0].rank - 1}",
+            code="FC0000",
             fix=f"name each axis once: {list(range(types[0].rank))[::-1]}",
         )
 
@@ -134,7 +136,7 @@ def concat_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             raise error(
                 ValueError,
                 f"concat(): shapes {[list(t.shape) for t in types]} differ outside of axis {dim}",
-                code="F0000B",
+                code="FC0000",
                 fix="make ranks and the other extents equal (reshape, view)",
             )
         total = sym.simple(sym.add(total, t.shape[dim]))
@@ -209,7 +211,15 @@ declare(
 def expand_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
     """The given shape: axes of extent 1 may grow."""
     source, shape = types[0].shape, attrs["shape"]
-    fits = len(source) == len(shape) and all(
+    if len(source) != len(shape):
+        raise error(
+            ValueError,
+            f"expand_clone(): the rank stays: {list(source)} has rank {len(source)}, shape "
+            f"{[str(s) for s in shape]} rank {len(shape)}",
+            code="FC0002",
+            fix="insert axes of extent 1 with pypto.reshape first",
+        )
+    fits = all(
         isinstance(new, int) and (old == new or (old == 1 and new > 0))
         for old, new in zip(source, shape, strict=True)
     )
@@ -217,9 +227,9 @@ def expand_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
         raise error(
             ValueError,
             f"expand_clone(): {list(source)} cannot become {[str(s) for s in shape]}; only axes of "
-            "extent 1 grow, to int extents, and the rank stays",
-            code="F0000B",
-            fix="insert axes of extent 1 with pypto.reshape first",
+            "extent 1 grow, to int extents",
+            code="FC0000",
+            fix="give every other axis its own extent",
         )
     return tuple(shape)
 

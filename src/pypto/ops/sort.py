@@ -46,18 +46,20 @@ def _check_topk(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             ValueError,
             f"topk(): dim must be the last axis, got axis {attrs['dim']} of rank {t.rank}",
+            code="FC0000",
             fix="permute the axis to the end first",
         )
     if not 1 <= k <= t.shape[-1]:
         raise error(
             ValueError,
             f"topk(): k={k} is not within 1..{t.shape[-1]}, the last axis",
-            code="F0000B",
+            code="FC0000",
         )
     if attrs["algo"] is TopKAlgo.MERGE_SORT and t.dtype is not FP32:
         raise error(
             TypeError,
             f"topk(): {t.dtype.name} is not supported by MERGE_SORT; it takes DT_FP32",
+            code="FC0001",
             fix="cast first: pypto.cast(t, pypto.DT_FP32)",
         )
 

@@ -168,7 +168,7 @@ def _matching_weight(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             ValueError,
             f"prelu(): weight has {size} elements, one per channel (axis 1) is {channels}",
-            code="F0000B",
+            code="FC0000",
         )
 
 

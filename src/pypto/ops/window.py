@@ -364,12 +364,17 @@ def _move(self: Tensor, other: Tensor) -> None:
     source = other.value()
     kind = source.tensor
     shape = tuple(self._extents())
-    if kind.shape != shape or kind.dtype is not self.dtype:
+    if kind.dtype is not self.dtype:
+        raise error(
+            TypeError,
+            f"move: dtype must be equal: {kind.dtype.name} into a tensor of {self.dtype.name}",
+            fix=f"pypto.cast(t, pypto.{self.dtype.name})",
+        )
+    if kind.shape != shape:
         raise error(
             ValueError,
-            f"move: shape and dtype must be equal: {kind.brief()} into Tensor{list(shape)} "
-            f"{self.dtype.name}",
-            fix="write a part with t[0:n, :] = v, reshape or cast the value first",
+            f"move: shape must be equal: {kind.brief()} into Tensor{list(shape)}",
+            fix="write a part with t[0:n, :] = v, or reshape the value first",
         )
     if not kind.is_static:
         raise error(
@@ -416,10 +421,11 @@ def reshape(
         return _reshape_inplace(source, sizes, valid_shape)
     for size in sizes:
         if isinstance(size, Expr):
+            kinds = ["SymbolicScalar" if isinstance(x, Expr) else "int" for x in sizes]
             raise error(
                 TypeError,
                 "reshape() requires integer shape when using non-inplace reshape, but got "
-                f"[{', '.join(type(s).__name__ if not is_sym_int(s) or isinstance(s, SymbolicScalar) else 'int' for s in shape)}]. "
+                f"[{', '.join(kinds)}]. "
                 "Use 'inplace=True' for dynamic shapes.",
                 fix="pypto.reshape(t, shape, inplace=True), or give int extents",
             )
@@ -645,9 +651,15 @@ def read_item(source: Tensor, index: Shape) -> SymbolicScalar:
         )
     _check_index(type, index)
     trace = build.current()
-    node = trace.emit(control.ITEM, (value,), {"input": Slot(0), "index": index}, (INT,))
     low, high = _int_range(type.dtype)
-    return SymbolicScalar(sym.leaf(node.result, low, high))
+    # One version of a tensor has one element there: reading it twice gives one integer, so that
+    # t[0] : t[0] + 4 has a known extent.
+    known = trace.items.get((value, index))
+    if known is None or not build.visible(trace, sym.leaf(known)):
+        attrs = {"input": Slot(0), "index": index}
+        known = trace.emit(control.ITEM, (value,), attrs, (INT,)).result
+        trace.items[value, index] = known
+    return SymbolicScalar(sym.leaf(known, low, high))
 
 
 def _int_range(dtype: DataType) -> tuple[int, int]:

@@ -12,6 +12,7 @@ from typing import Any
 
 from pypto.errors import error
 from pypto.ir import build, options, sym
+from pypto.ir.build import Conflict
 from pypto.ir.graph import Region, Storage, Value, Yield
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import MAX_DEPTH, SymbolicScalar, operand
@@ -22,7 +23,6 @@ from pypto.trace.objects import Snapshot, equal
 from pypto.trace.regions import (
     UNBOUND,
     Bound,
-    Conflict,
     Opened,
     Site,
     _conflict,
@@ -210,9 +210,14 @@ class Branch(Opened):
 
     def _restore(self, name: str) -> Any:
         item = self.entry.get(name, UNBOUND)
-        bound = self.arms[0].names.get(name, UNBOUND)
-        if item is not UNBOUND or not (is_number(bound) or is_plain(bound)):
+        if item is not UNBOUND:
             return item
+        return self._late(name, self.arms[0].names.get(name, UNBOUND))
+
+    def _late(self, name: str, like: Any) -> Any:
+        """What an earlier trip of a loop around may have bound the name to."""
+        if not (is_number(like) or is_plain(like)):
+            return UNBOUND
         loops = [
             loop
             for loop in trace_loops(self.trace)
@@ -220,7 +225,7 @@ class Branch(Opened):
             and name in loop.site.exposed
             and loop.entry.get(name, UNBOUND) is UNBOUND
         ]
-        return loops[-1].late(name, bound) if loops else UNBOUND
+        return loops[-1].late(name, like) if loops else UNBOUND
 
     def merge(self) -> list[Any]:
         """Leave the branch; what the stored names hold behind it."""
@@ -238,6 +243,10 @@ class Branch(Opened):
             a = UNBOUND
         if b is None and a is not None and a is not UNBOUND:
             b = UNBOUND
+        if a is UNBOUND:
+            a = self._late(name, b)
+        elif b is UNBOUND:
+            b = self._late(name, a)
         if a is b or equal(a, b):
             return _Held(a)
         bound = merge.integer(

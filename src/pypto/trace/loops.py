@@ -119,6 +119,10 @@ def _own_bounds(scalar: Any, name: str) -> tuple[sym.Expr, LoopBounds]:
         return scalar.expr, scalar.bounds
     if isinstance(scalar, SymbolicScalar) and build.current().open_loops:
         innermost = build.current().open_loops[-1]
+        build.note(
+            f"{name}() takes a loop index itself; a value derived from one is compared with the "
+            "innermost loop here and refused elsewhere"
+        )
         return scalar.expr, innermost.index.bounds
     _not_an_index(scalar, name)
 

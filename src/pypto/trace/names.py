@@ -129,10 +129,12 @@ class _Exposure:
 
 
 def exposed(body: Sequence[ast.stmt]) -> set[str]:
-    """Names that a body may read before it stores them."""
+    """Names whose value at the start of a body matters: it may read them before it stores them, or
+    leave them as they were on some path.
+    """
     finder = _Exposure()
-    finder.block(body, set())
-    return finder.exposed
+    certain = finder.block(body, set())
+    return finder.exposed | (set(stored(body)) - certain)
 
 
 def escapes(body: Sequence[ast.stmt], of_loop: bool) -> list[ast.stmt]:

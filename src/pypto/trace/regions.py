@@ -17,6 +17,7 @@ import numpy as np
 
 from pypto.errors import Loc, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
+from pypto.ir.build import Conflict
 from pypto.ir.graph import Region, Storage, Value, Yield, int_value
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import LoopBounds, SymbolicScalar
@@ -64,32 +65,6 @@ class Bound:
             f"name '{self.name}' is not bound on the path that ran",
             f"bind `{self.name}` before the loop or in both arms of the branch",
         )
-
-
-class Conflict:
-    """A name that stands for different kinds of things; an error at its first use."""
-
-    __slots__ = ("fix", "text")
-
-    def __init__(self, text: str, fix: str) -> None:
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "fix", fix)
-
-    def _fail(self, *args: Any, **kwargs: Any) -> Any:
-        raise error(
-            RuntimeError,
-            object.__getattribute__(self, "text"),
-            fix=object.__getattribute__(self, "fix"),
-        )
-
-    __call__ = __getattr__ = __setattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = _fail
-    __bool__ = __int__ = __float__ = __index__ = __hash__ = __eq__ = __ne__ = __lt__ = _fail  # type: ignore[assignment]
-    __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = _fail
-    __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = _fail
-    __matmul__ = __contains__ = __enter__ = __str__ = __format__ = _fail  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return "<conflict>"
 
 
 def describe(item: Any) -> str:
@@ -248,7 +223,8 @@ class Loop(Opened):
         self.outer = trace.scope
         self.scope = trace.open(region, True)
         self.scope.node = trace.loops
-        index = trace.own(int_value(trace.fresh("i")), self.scope)
+        label = self.site.targets[0] if self.site.targets else "i"
+        index = trace.own(int_value(label), self.scope)
         region.params.append(index)
         low, high = _index_bounds(start, stop, step)
         self.index = SymbolicScalar(sym.leaf(index, low, high))
@@ -278,7 +254,7 @@ class Loop(Opened):
 
     def _carry_number(self, name: str, item: Any) -> SymbolicScalar:
         assert self.scope is not None
-        param = self.trace.own(int_value(self.trace.fresh("n")), self.scope)
+        param = self.trace.own(int_value(name), self.scope)
         self.scope.region.params.append(param)
         self.slots[param] = (sym.simple(raw(item)), None)
         scalar = SymbolicScalar(sym.leaf(param))
@@ -590,7 +566,7 @@ class Loop(Opened):
     def _changed(self, name: str, entry: Any, end: Any) -> Exception:
         none = " (bind it before the loop, or test pypto.is_loop_begin)" if entry is None else ""
         return error(
-            ValueError,
+            TypeError,
             f"`{name}` is {describe(entry)} when a trip starts and {describe(end)} when it ends, and "
             f"the body reads it{none}",
             loc=self.loc,

@@ -19,8 +19,7 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from pypto import knobs
-from pypto.errors import InternalError, Loc, ParserError, PortabilityNote, PyptoError, adopt, error, warn
+from pypto.errors import InternalError, Loc, ParserError, PyptoError, adopt, error
 from pypto.ir import build, options, sym
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Graph, Storage, Value, int_value
@@ -93,19 +92,17 @@ class Runtime:
     def while_test(self, test: Any) -> bool:
         if is_symbolic(test):
             raise error(
-                ValueError,
-                "a while loop needs a condition that is known when the kernel is traced (Not "
-                "concrete value)",
-                code="F21004",
+                SyntaxError,
+                "a while loop cannot run under a symbolic condition (Not concrete value)",
                 fix="for i in pypto.loop(n): with the bound, and `if` for what may be skipped",
             )
         return truth(test)
 
     def context(self, manager: Any) -> Any:
-        if isinstance(manager, (SymbolicScalar, Tensor)):
+        if not hasattr(type(manager), "__enter__"):
             raise error(
                 TypeError,
-                f"`with` takes a context manager, got {type(manager).__name__}",
+                f"`with` takes a context manager, got {type(manager).__name__}; a condition belongs to `if`",
                 fix="if pypto.cond(i == 0): …",
             )
         return manager
@@ -163,8 +160,8 @@ class Runtime:
         """`a < b < c` with each operand evaluated once, and none behind a false link."""
         left = operands[0]()
         result: Any = True
-        for name, operand in zip(ops, operands[1:], strict=True):
-            right = operand()
+        for name, following in zip(ops, operands[1:], strict=True):
+            right = following()
             link = _COMPARISONS[name](left, right)
             if is_symbolic(link) or is_symbolic(result):
                 result = SymbolicScalar(sym.logical("and", operand(result), operand(link)))
@@ -383,9 +380,7 @@ def portability(what: str, loc: Loc) -> None:
     text = f"{what} in a kernel runs as Python here; other front ends refuse it"
     if what == "return":
         text = "return in a kernel: its value is ignored; other front ends refuse it"
-    if knobs.PORTABLE.get():
-        raise error(SyntaxError, text, loc=loc)
-    warn(PortabilityNote, text, loc)
+    build.note(text, loc=loc)
 
 
 RUNTIME = Runtime()

@@ -1,0 +1,1 @@
+"""What the chip asks of a graph, found before the kernel runs."""
