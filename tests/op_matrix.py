@@ -122,7 +122,12 @@ def ulps(a: np.ndarray, b: np.ndarray) -> int:
 
 ANY = pypto.Tensor()
 EXTENTS = pypto.Tensor([], pypto.DT_INT32)
-OUTSIDE = -7  # what an output holds where the kernel writes nothing
+OUTSIDE = 77  # what an output holds where the kernel writes nothing
+
+
+def set_tiles():
+    pypto.set_vec_tile_shapes(8, 8, 8, 8)
+    pypto.set_cube_tile_shapes([16, 16], [16, 16], [16, 16])
 
 
 def window(t, extents, start):
@@ -137,21 +142,21 @@ def kernel_of(operands: int, apply):
 
         @pypto.frontend.jit
         def kernel(a: ANY, extents: EXTENTS, out: ANY):
-            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            set_tiles()
             out[:] = apply(window(a, extents, 0))
 
     elif operands == 2:
 
         @pypto.frontend.jit
         def kernel(a: ANY, b: ANY, extents: EXTENTS, out: ANY):
-            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            set_tiles()
             out[:] = apply(window(a, extents, 0), window(b, extents, a.dim))
 
     else:
 
         @pypto.frontend.jit
         def kernel(a: ANY, b: ANY, c: ANY, extents: EXTENTS, out: ANY):
-            pypto.set_vec_tile_shapes(8, 8, 8, 8)
+            set_tiles()
             out[:] = apply(
                 window(a, extents, 0),
                 window(b, extents, a.dim),
@@ -180,7 +185,7 @@ def cut(array: np.ndarray, extents) -> np.ndarray:
 
 
 def common(shapes, valids) -> tuple[int, ...]:
-    """Where operands of one rank are all valid; one that broadcasts counts if it is valid at all."""
+    """Where all operands are valid; one that broadcasts is, if it is valid at all."""
     extents = []
     for axis, sizes in enumerate(zip(*shapes, strict=True)):
         whole = max(sizes)

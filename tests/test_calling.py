@@ -164,7 +164,7 @@ def test_numpy_arrays_stand_beside_torch_tensors_case12():
 def test_other_objects_in_a_tensor_slot_case12(value):
     kind = str(type(value))
     with refused(
-        RuntimeError, "Input 1 (index 0) must be a torch.Tensor", kind, code="F00003"
+        RuntimeError, "Input 1 (index 0)", "`a`", "must be a torch.Tensor", kind, code="F00003"
     ):
         scaled(value, blank(16, 32))
 
@@ -778,7 +778,7 @@ def test_op_on_a_static_extent_of_zero_is_refused():
         pypto.set_vec_tile_shapes(1, 32)
         out[:] = a + 1.0  # empty
 
-    with refused(ValueError, "Empty tensor is not supported", code="F00002", at="empty"):
+    with refused(ValueError, "Empty tensor is not supported", code="FC0000", at="empty"):
         k(ramp(0), blank(0, 32))
 
 

@@ -805,7 +805,7 @@ def test_shapes_that_do_not_broadcast():
         out[:] = a + a[0:4, :]  # here
 
     with refused(ValueError, "Tensor shape must be consistent or broadcast compatible", "16", "4",
-                 code="F00002", cls=ANY, at="here"):
+                 code="FC0000", cls=ANY, at="here"):
         on_ramp(act)()
 
 
@@ -914,7 +914,7 @@ def test_error_in_a_helper_shows_every_frame_case128():
         pypto.set_vec_tile_shapes(16, 32)
         out[:] = outer_helper(a, out)  # entry
 
-    with refused(ValueError, "broadcast", code="F00002", cls=ANY, at="inner") as caught:
+    with refused(ValueError, "broadcast", code="FC0000", cls=ANY, at="inner") as caught:
         k(ramp(), blank(16, 32))
     error, shown = caught.value, str(caught.value)
     assert error.loc.line == numbered("inner")
@@ -928,7 +928,7 @@ def test_every_error_is_of_the_package_and_of_python_case129():
     def act(a, out):
         out[:] = a + a[0:3, :]
 
-    with pytest.raises(ValueError, match="ErrCode: F00002") as caught:
+    with pytest.raises(ValueError, match="ErrCode: FC0000") as caught:
         on_ramp(act)()
     assert isinstance(caught.value, pypto.error.PyptoError)
     assert issubclass(pypto.error.FeError, GENERAL) and issubclass(GENERAL, ANY)

@@ -497,13 +497,13 @@ graph g:
     index %1 : int 0..3
     carry %2 = out : fp32[4, 4] in out
     %3 = loop(%1, -1, -1) : fp32[4, 4] in out
-      index %4 : int -1..3
+      index %4 : int 0..3
       carry %5 = %2 : fp32[4, 4] in out
       %6 = cond(%4 == %1) : fp32[4, 4] in out
       then:
         yield %5
       else:
-        %7 = view(x, shape=(1, 1), offsets=(%1, %4)) : fp32[1, 1] valid [min(1, max(4 - %1, 0)), min(1, max(4 - %4, 0))]
+        %7 = view(x, shape=(1, 1), offsets=(%1, %4)) : fp32[1, 1]
         %8 = assemble(%7, %5, offsets=(%4, %1)) : fp32[4, 4] in out
         yield %8
       yield %6
@@ -788,16 +788,12 @@ graph g:
   param i : int32[1]
   param out : int32[1]
   %0 = item(i, index=(0,)) : int
-  require(0 < %0, error='NameError', code='F00004', text="name 'c' is not bound", fix='bind it')   # k.py:2
+  require(0 < %0, error='NameError', code='F00004', text="'c' is unbound", fix='bind it')   # k.py:2
   %1 = item_set(out, index=(0,), value=4) : int32[1] in out
 """
     assert run(text, np.array([1], np.int32), np.zeros(1, np.int32))[1][0] == 4
     problem = fails(NameError, text, np.array([0], np.int32), np.zeros(1, np.int32))
-    assert (problem.code, problem.text, problem.fix) == (
-        "F00004",
-        "name 'c' is not bound",
-        "bind it",
-    )
+    assert (problem.code, problem.text, problem.fix) == ("F00004", "'c' is unbound", "bind it")
     assert problem.loc.line == 2
 
 

@@ -277,6 +277,7 @@ def test_slices_whose_extent_cancels_case84():
             assert a[n - 2:n, :].shape == [2, 512]
             assert a[(i * 2 + 1) * h:(i * 2 + 1) * h + h, :].shape == [4, 512]
             assert a[i // 2 * 2:2 + i // 2 * 2, :].shape == [2, 512]
+            assert a[i // 4:(i + 16) // 4, :].shape == [4, 512]
             low = pypto.min(i * 5, n)
             assert a[low + 1:low + 4, :].shape == [3, 512]
             out[i * 2:(i + 1) * 2, :] = a[i * 4 + n - 16:n + 4 * i - 14, :] * 2.0
@@ -293,7 +294,7 @@ def test_slices_whose_extent_cancels_case84():
         lambda a, i, n: a[0:n],
         lambda a, i, n: a[i:n, :],
         lambda a, i, n: a[:, 0:32],
-        lambda a, i, n: a[i // 4:(i + 16) // 4, :],
+        lambda a, i, n: a[i // 4:(i + 3) // 4, :],
         lambda a, i, n: a[i:i * 2, :],
     ],
     ids=["min", "dim", "unrelated", "whole dynamic dim", "floor", "scaled"],
@@ -433,12 +434,10 @@ def taken_by_value(a: ROWS, n: I32, out: F32):
 )
 def test_branches_on_mixed_conditions(n, rows, want):
     a, out = ramp(rows), blank(1, 32)
-    if want is None:
-        with refused(IndexError, code="F00008", cls=GENERAL):
-            taken_by_value(a, ints(*n), out)
-        return
     taken_by_value(a, ints(*n), out)
-    assert torch.equal(out, a[want:want + 1] * (2 if want else 3))
+    # A view past the end of its source has no valid rows, so nothing is written.
+    nothing = want is None
+    assert torch.equal(out, blank(1, 32) if nothing else a[want:want + 1] * (2 if want else 3))
 
 
 def test_elements_drive_views_branches_and_loops_case92():

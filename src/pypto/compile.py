@@ -1,10 +1,10 @@
 """The road of a kernel, stage by stage; the one module that knows all the rooms.
 
-    trace      the kernel's Python, run once, becomes a graph
+    trace      the kernel's Python, run once, becomes a graph that reads no unwritten memory
     rewrite    passes that keep the meaning and make the graph smaller
     verify     what is legal in a graph holds
     check      what the chip asks holds (`PYPTO_CHECK`)
-    outputs    the kernel writes what it promises to write
+    results    no result is lost
     prepare    the graph becomes a program of NumPy steps
 
 Each stage takes what the one before left.  `until=` stops behind a stage; `PYPTO_DUMP` keeps the
@@ -24,10 +24,11 @@ from pypto import knobs
 from pypto.check.tile_rules import findings
 from pypto.errors import PyptoWarning, error, warn
 from pypto.interp.run import Program, prepare
-from pypto.ir.graph import Graph, Value, walk
+from pypto.ir.graph import Graph
 from pypto.ir.rewrite import PASSES
 from pypto.ir.verify import verify
-from pypto.trace.run import Traced, TensorSpec, trace_kernel
+from pypto.trace.results import check_reads, written_params
+from pypto.trace.run import TensorSpec, Traced, trace_kernel
 
 
 @dataclass
@@ -60,6 +61,8 @@ class Compiled:
 def _trace(c: Compiled) -> None:
     c.traced = trace_kernel(c.request.function, c.request.tensors, c.request.values)
     c.graph = c.traced.graph
+    # Before dead code goes: a read whose result is unused is still the user's mistake.
+    check_reads(c.text)
 
 
 def _rewrite(c: Compiled) -> None:
@@ -71,37 +74,9 @@ def _verify(c: Compiled) -> None:
     verify(c.text)
 
 
-def _outputs(c: Compiled) -> None:
-    """A kernel that writes no parameter, or rebinds one that it never uses, has lost a result."""
+def _results(c: Compiled) -> None:
     assert c.traced is not None
-    graph = c.text
-    used = set()
-    for node in walk(graph.body):
-        inits = [v for v in node.attrs.get("inits", ()) if isinstance(v, Value)]
-        used.update(id(v.storage) for v in (*node.operands, *inits) if v.storage is not None)
-    for param in graph.params:
-        place = c.traced.rebound.get(param.name)
-        if place is not None and id(param.value.storage) not in used:
-            raise error(
-                ValueError,
-                f"output parameter `{param.name}` is never written: rebinding the name does not "
-                f"write the tensor; use `{param.name}[:] = …`",
-                loc=place,
-                fix=f"{param.name}[:] = …",
-            )
-    written = frozenset(
-        index
-        for index, param in enumerate(graph.params)
-        if param.value.storage is not None and param.value.storage.written
-    )
-    if not written:
-        raise error(
-            ValueError,
-            f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
-            loc=graph.loc,
-            fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, out)",
-        )
-    c.written = written
+    c.written = written_params(c.text, c.traced.rebound)
 
 
 def _check(c: Compiled) -> None:
@@ -123,7 +98,7 @@ STAGES: list[tuple[str, Callable[[Compiled], None]]] = [
     ("rewrite", _rewrite),
     ("verify", _verify),
     ("check", _check),
-    ("outputs", _outputs),
+    ("results", _results),
     ("prepare", _prepare),
 ]
 
@@ -147,7 +122,7 @@ def compile_kernel(request: Request, until: str = "prepare") -> Compiled:
 
 def _dump(stage: str, compiled: Compiled) -> None:
     folder = knobs.DUMP.get()
-    if not folder or compiled.graph is None or stage in ("check", "outputs", "prepare"):
+    if not folder or compiled.graph is None or stage in ("check", "results", "prepare"):
         return
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, f"{compiled.graph.name}.{stage}.txt"), "w") as file:

@@ -203,7 +203,8 @@ def not_supported(what: str, fix: str | None = None, loc: Loc | None = None) -> 
 
 def adopt(cause: BaseException, loc: Loc | None) -> PyptoError:
     """A Python exception that a kernel let escape, as an error of the same builtin class."""
-    builtin = type(cause)
+    # A local that is not bound is a name that is not bound.
+    builtin = NameError if isinstance(cause, UnboundLocalError) else type(cause)
     text = str(cause.args[0]) if isinstance(cause, KeyError) and cause.args else str(cause)
     if isinstance(cause, AssertionError):
         text = f"assertion failed: {text}" if text else "assertion failed"

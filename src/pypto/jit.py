@@ -268,8 +268,8 @@ class JitKernel:
         if argument is None:
             raise error(
                 RuntimeError,
-                f"{self._label(position)} must be a torch.Tensor or a NumPy array, got "
-                f"{type(item)}",
+                f"Input {position + 1} (index {position}) must be a torch.Tensor or a NumPy array, "
+                f"got {type(item)} for `{self._signature.tensors[position][0]}`",
             )
         return argument
 

@@ -121,6 +121,10 @@ def _cut(plan: Plan, node: Node, item: Any, result: Value) -> Callable[[Frame, A
     return cut
 
 
+def _uncut(get: Get) -> Callable[[Frame, Any], Any]:
+    return lambda f, valid: get(f)
+
+
 def _map(plan: Plan, node: Node) -> Step:
     op, result = node.op, node.result
     reference = op.reference
@@ -140,7 +144,7 @@ def _map(plan: Plan, node: Node) -> Step:
         else:
             get = _get(plan, node, arg, item, dtype)
             whole.append(get)
-            cuts.append(lambda f, valid, get=get: get(f))
+            cuts.append(_uncut(get))
     keywords = _keywords(plan, node, names)
     type = result.tensor
     valid, shape = plan.numbers(type.valid), static(type.shape)
@@ -231,7 +235,7 @@ def _write(plan: Plan, node: Node) -> Step:
             source = node.operands[slot.index]
             if source.storage is target.storage:
                 # `t.scatter_(0, index, t)`: what is read is the value before the write.
-                get = lambda f, get=get: fresh(get(f))
+                get = _before(get)
         gets.append(get)
     memory, result = plan.slot(target), plan.define(node.result)
 
@@ -240,6 +244,10 @@ def _write(plan: Plan, node: Node) -> Step:
         f[result] = f[memory]
 
     return step
+
+
+def _before(get: Get) -> Get:
+    return lambda f: fresh(get(f))
 
 
 FAMILIES: dict[Family, Callable[[Plan, Node], Step]] = {

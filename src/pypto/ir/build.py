@@ -146,6 +146,8 @@ class Trace:
         # Dynamic loops that are open, outermost first, and expressions that choose.
         self.open_loops: list[Any] = []
         self.choices: list[Any] = []
+        # Tensors whose value was given to another: older front ends leave them empty.
+        self.moved: set[Storage] = set()
         # Elements read so far, by version and index.
         self.items: dict[tuple[Value, tuple[SymInt, ...]], Value] = {}
         # Functions whose twins ran, in order; the first is the kernel itself.

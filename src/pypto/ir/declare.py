@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from pypto.errors import PyptoWarning, error
+from pypto.errors import PyptoError, PyptoWarning, error
 from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Value
@@ -45,7 +45,7 @@ def declare(op: Op) -> Callable[..., Any]:
     signature = _signature(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        return apply(op, bind(op.name, signature, args, kwargs))
+        return apply(op, bind(op.name, signature, args, kwargs, op.misuse))
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = op.name.rpartition(".")[2]
@@ -137,7 +137,11 @@ def _rule(rule: Callable[..., Any]) -> str:
 
 
 def bind(
-    name: str, signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]
+    name: str,
+    signature: inspect.Signature,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    misuse: str = "",
 ) -> dict[str, Any]:
     """Arguments by name with defaults filled in; misspelt keywords get the nearest known one."""
     for item in (*args, *kwargs.values()):
@@ -154,7 +158,9 @@ def bind(
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
-        raise error(TypeError, f"{name}() {cause}", fix=f"pypto.{name}{signature}") from None
+        raise error(
+            TypeError, f"{name}() {cause}", fix=misuse or f"pypto.{name}{signature}"
+        ) from None
     bound.apply_defaults()
     return dict(bound.arguments)
 
@@ -179,7 +185,12 @@ def apply(op: Op, given: dict[str, Any]) -> Any:
         build.warning(PyptoWarning, text)
     if op.identity is not None and op.identity(types, attrs):
         return governing
-    shape = op.shape(types, attrs)
+    try:
+        shape = op.shape(types, attrs)
+    except PyptoError as problem:
+        if not problem.text.startswith(op.name):
+            problem.text = f"{op.name}(): {problem.text}"
+        raise
     valid = op.valid(types, attrs, shape)
     dtype = op.result(types, attrs) if op.result else types[0].dtype
     trace = build.current()
@@ -321,8 +332,8 @@ def _element(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
 def _dim(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> int:
     if isinstance(item, bool) or not isinstance(item, (int, np.integer)):
         fix = None
-        if isinstance(item, (list, tuple)) and op.name == "transpose":
-            fix = "use permute: pypto.permute(t, [0, 2, 1])"
+        if isinstance(item, (list, tuple)) and op.misuse:
+            fix = op.misuse
         elif isinstance(item, (list, tuple)):
             fix = "give one axis; reduce twice for two axes"
         problem = _kind_error(op, arg, item, "an int (an axis)")
@@ -458,7 +469,7 @@ def check_static(name: str, type: TensorType) -> None:
             raise error(
                 ValueError,
                 f"Empty tensor is not supported for op {name}, dimension[{axis}] has shape value 0",
-                code="F0000B",
+                code="FC0000",
                 fix="loop over the axis with pypto.loop: an empty axis makes zero trips",
             )
 

@@ -151,6 +151,13 @@ class Tensor:
         trace = build.current()
         if self.guard is not None:
             self.guard()
+        if storage in trace.moved:
+            trace.moved.discard(storage)
+            build.note(
+                "a tensor is used after `[:] =` gave its value to another; older front ends leave "
+                "it empty",
+                "write t.clone() there",
+            )
         value = trace.read(storage)
         if self._shape is None or value.tensor.shape == self._shape:
             return value

@@ -146,6 +146,7 @@ class Op:
     index_accept: frozenset[DataType] = frozenset()
     check: Callable[[Sequence[TensorType], Attrs], None] | None = None
     warns: Callable[[Sequence[TensorType], Attrs], str | None] | None = None
+    misuse: str = ""  # the way out when its arguments do not bind
     torch: str = ""  # the same in torch, as an expression over the argument names, for tests
     tolerance: float = 0.0  # allowed ulps against torch
     samples: Samples = field(default_factory=Samples)

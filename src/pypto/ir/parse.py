@@ -182,11 +182,11 @@ class _Reader:
                 op = "and" if isinstance(operation, ast.And) else "or"
                 return _simple(sym.logical(op, self.literal(left), self.literal(right)))
             case ast.IfExp(test=test, body=body, orelse=orelse):
-                parts = (self.literal(p) for p in (test, body, orelse))
-                return _simple(sym.select(*parts))
+                cond, first, second = (self.literal(p) for p in (test, body, orelse))
+                return _simple(sym.select(cond, first, second))
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
                 return self.called(name, args, keywords)
-        raise self.wrong(f"no meaning of {ast.unparse(tree)}")  # type: ignore[arg-type]
+        raise self.wrong(f"no meaning of {ast.unparse(tree)}")
 
     def named(self, name: str) -> Any:
         name = f"%{name[2:]}" if name.startswith("__") else name
@@ -279,7 +279,8 @@ class _Reader:
         line = self.next(depth, "index ")
         if line is None:
             raise self.wrong("a loop has an index", ahead=1)
-        region.params.append(self.make(*line[6:].split(" : ", 1)))
+        name, type = line[6:].split(" : ", 1)
+        region.params.append(self.make(name, type))
         carried: list[tuple[Any, ...]] = []
         while (line := self.next(depth, "carry ")) is not None:
             carried.append(_groups(r"carry (\S+) = (.+) : (.+)", line))

@@ -212,9 +212,9 @@ def minimum(a: SymInt, b: SymInt) -> Expr:
     a, b = expr(a), expr(b)
     (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
     if ahi <= blo or _never_above(a, b):
-        return a
+        return _settled(a)
     if bhi <= alo or _never_above(b, a):
-        return b
+        return _settled(b)
     return _op("min", _ordered(a, b), min(alo, blo), min(ahi, bhi))
 
 
@@ -222,10 +222,16 @@ def maximum(a: SymInt, b: SymInt) -> Expr:
     a, b = expr(a), expr(b)
     (alo, ahi), (blo, bhi) = a.bounds(), b.bounds()
     if alo >= bhi or _never_above(b, a):
-        return a
+        return _settled(a)
     if blo >= ahi or _never_above(a, b):
-        return b
+        return _settled(b)
     return _op("max", _ordered(a, b), max(alo, blo), max(ahi, bhi))
+
+
+def _settled(x: Expr) -> Expr:
+    """A constant where the bounds leave no choice."""
+    low, high = x.bounds()
+    return const(low) if low == high else x
 
 
 def _never_above(a: Expr, b: Expr) -> bool:

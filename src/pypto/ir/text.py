@@ -142,7 +142,10 @@ class _Writer:
             text = body if abs(factor) == 1 else f"{body}*{abs(factor)}"
             parts.append(f"{'-' if factor < 0 else '+'} {text}")
         if x.const or not parts:
-            parts.append(f"{'-' if x.const < 0 else '+'} {abs(x.const)}")
+            number = f"{'-' if x.const < 0 else '+'} {abs(x.const)}"
+            # `1 - n` reads better than `-n + 1`.
+            first = x.const > 0 and bool(parts) and parts[0].startswith("-")
+            parts.insert(0 if first else len(parts), number)
         line = " ".join(parts)
         return line[2:] if line.startswith("+") else f"-{line[2:]}"
 

@@ -169,11 +169,10 @@ class _Checker:
         shape = op.shape(types, attrs)
         valid = op.valid(types, attrs, shape)
         dtype = op.result(types, attrs) if op.result else types[0].dtype
-        wanted = (
-            [(dtype, shape, valid)]
-            if op.results == 1
-            else list(zip(dtype, shape, valid, strict=True))
-        )
+        wanted: list[Any] = [(dtype, shape, valid)]
+        if op.results > 1:
+            many: Any = dtype
+            wanted = list(zip(many, shape, valid, strict=True))
         for value, (kind, extents, box) in zip(node.results, wanted, strict=True):
             expected = TensorType(kind, tuple(extents), tuple(box), value.tensor.format)
             if value.type != expected:

@@ -195,14 +195,22 @@ def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = Fal
         raise error(ValueError, f"var(): an axis is named twice in {list(listed)}")
     if len(axes) == 1:
         return VAR(t, axes[0], keepdim, correction)
-    # Several axes are one: moved to the end and merged.
-    kept = [a for a in range(t.dim) if a not in axes]
-    sizes = [t.shape[a] for a in kept]
-    rows = reshape(permute(t, [*kept, *axes]), [*sizes, math.prod(t.shape[a] for a in axes)])
-    spread = VAR(rows, rows.dim - 1, True, correction)
+    wide = cast(t, FP32)
+    # Ones that are valid where the tensor is: their sum counts what takes part.
+    count = _over(axes, full(t.shape, 1.0, FP32, valid_shape=t.valid_shape))
+    spread = sub(wide, div(_over(axes, wide), count))
+    divisor = maximum(sub(count, float(correction)), 0.0)
+    spread = cast(div(_over(axes, mul(spread, spread)), divisor), t.dtype)
     if keepdim:
-        return reshape(spread, [1 if a in axes else n for a, n in enumerate(t.shape)])
-    return reshape(spread, sizes or [1])
+        return spread
+    return reshape(spread, [n for a, n in enumerate(t.shape) if a not in axes] or [1])
+
+
+def _over(axes: Sequence[int], t: Tensor) -> Tensor:
+    """The sum over several axes, which become 1."""
+    for axis in axes:
+        t = sum(t, axis, True)
+    return t
 
 
 @composite(method="softmax")

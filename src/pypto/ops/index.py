@@ -14,7 +14,8 @@ import numpy as np
 
 from pypto.errors import error
 from pypto.ir import sym
-from pypto.ir.declare import declare
+from pypto.ir.declare import composite, declare
+from pypto.ir.handle import Tensor
 from pypto.ir.op import Arg, Attrs, Family, Op, Out, Slot, same_shape, same_valid, stored_as
 from pypto.ir.types import Shape, TensorType
 from pypto.ops.accepts import (
@@ -242,20 +243,16 @@ def _check_update(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"{list(src.shape)}",
             code="FC0000",
         )
-    if t.rank == 2 and b != 1 and index.valid[1] != s:
-        # Row i * s + j of src belongs to index[i][j]: a ragged s would leave holes in src.
-        raise error(
-            ValueError,
-            f"scatter_update(): index is valid to {index.valid[1]} of {s} on axis 1",
-            fix="give index one row at a time, or use the 4-D form",
-        )
 
 
-def _scatter_update(x: Array, dim: int, index: Array, src: Array) -> None:
+def _scatter_update(x: Array, dim: int, index: Array, src: Array, width: int) -> None:
     if x.ndim == 2:
-        rows, source = index.reshape(-1)[: src.shape[0]], src[: index.size]
+        # Row i * width + j of src belongs to index[i][j]; only where both are valid.
+        source = np.add.outer(width * np.arange(index.shape[0]), np.arange(index.shape[1]))
+        used = source < src.shape[0]
+        rows, source = index[used].astype(np.int64), source[used]
         _within("scatter_update", "index", rows, x.shape[0])
-        x[rows.astype(np.int64), : src.shape[1]] = source
+        x[rows, : src.shape[1]] = src[source]
         return
     b, s = (min(m, n) for m, n in zip(index.shape, src.shape[:2], strict=True))
     rows = index[:b, :s].astype(np.int64)
@@ -264,18 +261,20 @@ def _scatter_update(x: Array, dim: int, index: Array, src: Array) -> None:
     x[rows // size, rows % size, :, : src.shape[3]] = src[:b, :s]
 
 
-declare(
+# `width` is the extent of the last axis of index, of which a part may be valid.
+UPDATE: Callable[..., Tensor] = declare(
     Op(
         "scatter_update",
         Family.INDEX,
         "Replaces rows of a cache, in place; returns the cache.",
-        (Arg("input"), Arg("dim", "int"), Arg("index"), Arg("src")),
+        (Arg("input"), Arg("dim", "int"), Arg("index"), Arg("src"), Arg("width", "int")),
         ARITHMETIC,
         shape=same_shape,
         valid=same_valid,
         reference=_scatter_update,
-        formula="input[r] = src[i * s + j], or input[r // size][r % size] = src[i][j], where "
+        formula="input[r] = src[i * width + j], or input[r // size][r % size] = src[i][j], where "
         "r = index[i][j]",
+        hidden=True,
         writes="input",
         returns_self=True,
         dynamic=frozenset({"input"}),
@@ -284,6 +283,20 @@ declare(
         check=_check_update,
     )
 )
+
+
+@composite("scatter_update", method="scatter_update")
+def scatter_update(input: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """Replace rows of a cache, in place, and return it.
+
+    Two forms, with an `index` [b, s] of rows: a cache [rows, d] and `src` [b * s, d], or a paged
+    cache [blocks, size, 1, d] and `src` [b, s, 1, d], where row r stands in block ``r // size``.
+    `dim` is -2.  The cache may have a DYNAMIC dim.  Errors: TypeError FC0001 for element types,
+    ValueError FC0000 for shapes, F00002 for another `dim`, IndexError F00008 for rows outside of
+    the cache, before anything is written.  Source: the scatter_update function of the language.
+    """
+    width = index.shape[-1] if isinstance(index, Tensor) else 0
+    return UPDATE(input, dim, index, src, width)
 
 
 def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:

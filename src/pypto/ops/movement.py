@@ -79,6 +79,7 @@ declare(
         formula="out[.., j, .., i, ..] = input[.., i, .., j, ..]",
         ranks=(1, 5),
         check=_check_pair,
+        misuse="use permute for an order of axes: pypto.permute(t, [0, 2, 1])",
         torch="torch.transpose(input, dim0, dim1)",
     )
 )

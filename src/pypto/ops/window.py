@@ -109,12 +109,21 @@ def view(
             f"view: shape has {len(tuple(shape))} dims, offsets {len(starts)}, input {type.rank}. "
             f"Their size actually are {_sizes_text(len(tuple(shape)), len(starts), type.rank)}",
             code="F21004",
-            fix="give shape and offsets one entry per axis of the input (extent 1 for an axis to "
-            "drop), then reshape; or reshape the input first",
+            fix=_view_fix(shape, type.rank),
         )
     extents = _static("view", "shape", shape)
     given = None if valid_shape is None else _ints("view", "valid_shape", valid_shape)
     return _view(value, extents, starts, given)
+
+
+def _view_fix(shape: Sequence[Any], rank: int) -> str:
+    if len(shape) >= rank:
+        return "give shape and offsets one entry per axis of the input"
+    full_rank = [*[1] * (rank - len(shape)), *shape]
+    return (
+        f"take a view of rank {rank}, pypto.view(t, {full_rank}, [...]), and reshape it to "
+        f"{list(shape)}; or reshape the input first"
+    )
 
 
 def _sizes_text(shape: int, offsets: int, rank: int) -> str:
@@ -236,16 +245,16 @@ def atomic_add(src: Tensor, offsets: Sequence[Any], dst: Tensor) -> None:
 
 
 def _write(name: str, op: Any, src: Any, offsets: Any, dst: Any) -> None:
-    source, target = _tensor(name, "src", src), _tensor(name, "dst", dst)
+    value = src if isinstance(src, Value) else _tensor(name, "src", src).value()
+    target = _tensor(name, "dst", dst)
     starts = _ints(name, "offsets", offsets)
-    value = source.value()
     type = value.tensor
     rank = target.dim
     if type.rank != rank:
         raise error(
             ValueError,
             f"{name}: src and dest requires same shape size: rank {type.rank} vs {rank}",
-            fix=f"reshape the source to rank {rank}: t.reshape([1, …])",
+            fix=_rank_fix(type, rank),
         )
     if len(starts) != rank:
         raise error(
@@ -278,6 +287,13 @@ def _write(name: str, op: Any, src: Any, offsets: Any, dst: Any) -> None:
         op, (value, destination), attrs, (result,), (target.storage,)
     )
     target.replace(node.result)
+
+
+def _rank_fix(type: TensorType, rank: int) -> str:
+    if type.rank > rank:
+        return f"reshape the source to rank {rank}"
+    shape = ",".join(str(d) for d in (*[1] * (rank - type.rank), *type.shape))
+    return f"reshape to [{shape}]: t.reshape([{shape}])"
 
 
 def _check_bounds(name: str, source: TensorType, starts: Shape, target: TensorType) -> None:
@@ -361,6 +377,8 @@ def _move(self: Tensor, other: Tensor) -> None:
             f"'{type(other).__name__}' type cannot be moved to Tensor",
             fix="pypto.full(t.shape, value, t.dtype) makes a tensor of one value; t.fill_(value)",
         )
+    if other.storage is self.storage:
+        return
     source = other.value()
     kind = source.tensor
     shape = tuple(self._extents())
@@ -385,8 +403,10 @@ def _move(self: Tensor, other: Tensor) -> None:
         )
     storage = build.current().settle_write(self.storage)
     self.redirect(storage)
+    if other.storage.param is None:
+        build.current().moved.add(other.storage)
     if storage.param is not None:
-        _write("Assemble", control.ASSEMBLE, other, [0] * kind.rank, self)
+        _write("Assemble", control.ASSEMBLE, source, [0] * kind.rank, self)
         return
     destination = self.value()
     attrs = {"src": Slot(0), "dst": Slot(1)}

@@ -18,6 +18,7 @@ from pypto.trace import names, source
 from pypto.trace.regions import Site
 
 RUNTIME = "__pypto__"
+_INNER = "__pypto_inner__"
 SITES: list[Site] = []
 # Code objects made here, nested functions included: they are converted already.
 converted_codes: set[CodeType] = set()
@@ -34,8 +35,12 @@ _KEYWORDS = {
 def _at(new: ast.AST, old: ast.AST) -> Any:
     """Give generated syntax the place of the syntax that it stands for."""
     for node in ast.walk(new):
-        if not hasattr(node, "lineno") or getattr(node, "lineno", None) is None:
+        if getattr(node, "lineno", None) is None and "lineno" in node._attributes:
             ast.copy_location(node, old)
+            if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
+                # The compiler moves calls that span lines to their last line.
+                node.end_lineno = node.lineno  # type: ignore[attr-defined]
+                node.end_col_offset = node.col_offset + 1  # type: ignore[attr-defined]
     return new
 
 
@@ -139,7 +144,7 @@ class Converter(ast.NodeTransformer):
             [self._when_dynamic(region, head), *body, self._when_dynamic(region, close)],
             orelse,
         )
-        return [_at(enter, node), _at(loop, node)]
+        return [_at(enter, node.iter), _at(loop, node)]
 
     def visit_If(self, node: ast.If) -> Any:
         stored = names.stored([*node.body, *node.orelse])
@@ -165,7 +170,7 @@ class Converter(ast.NodeTransformer):
         merge = self._when_dynamic(region, self._rebind(stored, _method(region, "merge")))
         then = ast.If(_method(region, "then"), [*body, end()], [])
         other = ast.If(_method(region, "orelse"), [start, *orelse, end()], [])
-        return [_at(s, node) for s in (enter, then, other, merge)]
+        return [_at(s, node.test) for s in (enter, then, other, merge)]
 
     def visit_While(self, node: ast.While) -> Any:
         if node.orelse:
@@ -305,6 +310,8 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
             None if d is None else _at(ast.Constant(None), d) for d in arguments.kw_defaults
         ]
         tree.body = converter._block(tree.body)
+        # Under its own name the function would hide a global that it calls, itself above all.
+        tree.name = _INNER
         inner = tree
     free = [n for n in code.co_freevars if n != RUNTIME]
     parameters = [ast.arg(n) for n in (RUNTIME, *free)]
@@ -322,10 +329,8 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
     ast.fix_missing_locations(module)
     compiled = compile(module, code.co_filename, "exec", dont_inherit=True)
     outer = next(c for c in compiled.co_consts if isinstance(c, CodeType))
-    result = next(
-        c for c in outer.co_consts if isinstance(c, CodeType) and c.co_name == code.co_name
-    )
-    result = result.replace(co_qualname=code.co_qualname)
+    result = next(c for c in outer.co_consts if isinstance(c, CodeType))
+    result = result.replace(co_name=code.co_name, co_qualname=code.co_qualname)
     _remember(result)
     return result, converter.notes
 

@@ -100,7 +100,7 @@ def loop(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
     argument counts, ValueError F00002 for unroll factors.  Source: the loop of the language.
     """
     _factors(unroll_list, (1,))
-    return LoopRange(Bounds(*_range("loop", args)))
+    return LoopRange(Bounds(*_range("loop", args), parallel=bool(names.get("parallel"))))
 
 
 def loop_unroll(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
@@ -110,7 +110,9 @@ def loop_unroll(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
     be an extent): as many groups of the largest factor as fit, then of the next, then of 1.
     Errors: as for `loop`.  Source: the unrolled loop of the language.
     """
-    return LoopRange(Bounds(*_range("loop_unroll", args), _factors(unroll_list, (1,))))
+    factors = _factors(unroll_list, (1,))
+    parallel = bool(names.get("parallel"))
+    return LoopRange(Bounds(*_range("loop_unroll", args), factors, parallel))
 
 
 def _own_bounds(scalar: Any, name: str) -> tuple[sym.Expr, LoopBounds]:

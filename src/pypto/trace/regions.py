@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from pypto.errors import Loc, PyptoWarning, error, warn
+from pypto.errors import Loc, PyptoNote, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
 from pypto.ir.graph import Region, Storage, Value, Yield, int_value
@@ -52,11 +52,19 @@ class Site:
 class Bound:
     """Checks, at each use of a name, that some executed path has bound it."""
 
-    def __init__(self, name: str, cond: SymInt) -> None:
+    def __init__(self, name: str, cond: SymInt, after_loop: bool = False) -> None:
         self.name = name
         self.cond = cond
+        self.after_loop = after_loop
 
     def __call__(self) -> None:
+        if self.after_loop and self.cond != 1:
+            build.warning(
+                PyptoWarning,
+                f"`{self.name}` is read behind a loop that may run no time, which would leave it "
+                "unbound",
+                f"bind `{self.name}` before the loop",
+            )
         build.require(
             control.REQUIRE,
             self.cond,
@@ -72,7 +80,7 @@ def describe(item: Any) -> str:
     if item is UNBOUND:
         return "unbound"
     if isinstance(item, Tensor):
-        return f"Tensor[{', '.join(str(d) for d in item.shape)}] {item.dtype.name}"
+        return f"Tensor[{','.join(str(d) for d in item.shape)}]"
     return type(item).__name__
 
 
@@ -91,11 +99,13 @@ def guard_of(item: Any) -> SymInt:
     return guard.cond if isinstance(guard, Bound) else 1
 
 
-def number(value: SymInt, name: str, bound: SymInt = 1) -> SymbolicScalar:
+def number(
+    value: SymInt, name: str, bound: SymInt = 1, after_loop: bool = False
+) -> SymbolicScalar:
     """A symbolic scalar under a name that may be unbound."""
     scalar = SymbolicScalar(sym.expr(value))
     if bound != 1:
-        scalar._guard = Bound(name, bound)
+        scalar._guard = Bound(name, bound, after_loop)
     return scalar
 
 
@@ -149,7 +159,7 @@ class Opened:
                 break
         kind = type(item).__name__
         raise error(
-            ValueError,
+            TypeError,
             f"`{root}` changes inside {what}: a {kind} is a compile-time object, so {reader} would "
             "read something else",
             loc=loc,
@@ -369,6 +379,8 @@ class Loop(Opened):
         region = scope.region
         region.yields = [self.slots[p][1] for p in region.params[1:]]  # type: ignore[misc]
         inits = tuple(self.slots[p][0] for p in region.params[1:])
+        if self.bounds.parallel:
+            self._note_shared()
         trace_loops(trace).remove(self)
         trace.close()
         options.use(self.settings)
@@ -381,6 +393,19 @@ class Loop(Opened):
         for name in [n for n, item in self.entry.items() if item is UNBOUND]:
             del self.entry[name]
         return held
+
+    def _note_shared(self) -> None:
+        """`parallel=True` promises independence; memory that trips share breaks the promise."""
+        assert self.scope is not None
+        for storage, (param, _) in self.scope.touched.items():
+            if storage.param is None and self.scope.versions[storage] is not param:
+                warn(
+                    PyptoNote,
+                    f"`{storage.name or 'a tensor'}` is shared across parallel outer iterations; "
+                    "they run in order here",
+                    self.loc,
+                    "make it inside the body",
+                )
 
     def _fill_extents(self) -> None:
         """Pair carried extents with their tensors; find out that some should have been carried."""
@@ -471,7 +496,7 @@ class Loop(Opened):
                 param = self._new_param(name, end, init)
                 flag = self._bound_flag(entry, end)
                 return lambda results: number(
-                    self._result(results[param], end), name, _flag_of(results, flag)
+                    self._result(results[param], end), name, _flag_of(results, flag), True
                 )
         elif is_plain(end) and not self.trace.knows(end._storage, self.outer):
             if entry is UNBOUND or self.runs or (is_plain(entry) and same_kind(entry, end)):
@@ -508,12 +533,18 @@ class Loop(Opened):
                     return lambda results: entry
             elif is_number(end):
                 self.slots[param] = (self.slots[param][0], sym.simple(raw(end)))
+                if not late and name not in self.site.targets:
+                    build.note(
+                        f"`{name}` is counted on from trip to trip; older front ends leave it as it "
+                        "was after the first",
+                        loc=self.loc,
+                    )
             else:
                 raise self._changed(name, entry if not late else carried, end)
             bound = None if not late else self.flags[name]
             guard = guard_of(entry) if not late else 1
             return lambda results: number(
-                sym.leaf(results[param]), name, _flag_of(results, bound) if bound else guard
+                sym.leaf(results[param]), name, _flag_of(results, bound) if bound else guard, True
             )
         if end is carried or (end is entry and end is not UNBOUND):
             storage = carried._storage if late else entry._storage
@@ -559,7 +590,7 @@ class Loop(Opened):
         self.trace.scope.versions[value.storage] = value
         result = Tensor.of(self.trace, value.storage)
         if bound != 1:
-            result.guard = Bound(name, bound)
+            result.guard = Bound(name, bound, after_loop=True)
         refuse_write(self.trace, name, result, alternatives, self.trace.scope)
         return result
 
@@ -610,7 +641,11 @@ def _value_text(name: str) -> str:
 
 def _conflict(name: str, a: Any, b: Any, where: str) -> Conflict:
     kinds = f"({describe(a)} / {describe(b)})"
-    different = "different types" if type(a) is not type(b) else "different values"
+    if isinstance(a, Tensor) and isinstance(b, Tensor) and a.dtype is not b.dtype:
+        kinds = f"({describe(a)} {a.dtype.name} / {describe(b)} {b.dtype.name})"
+    different = "different values"
+    if type(a) is not type(b) or isinstance(a, Tensor):
+        different = "different types"
     if isinstance(a, float) and isinstance(b, float):
         different = "different float values, which control flow cannot choose yet (not supported yet),"
     return Conflict(
@@ -664,6 +699,7 @@ class Bounds:
     stop: SymInt
     step: SymInt
     factors: tuple[int, ...] = ()
+    parallel: bool = False
 
 
 def trip_count(start: SymInt, stop: SymInt, step: SymInt) -> sym.Expr:

@@ -103,7 +103,7 @@ class Runtime:
             raise error(
                 TypeError,
                 f"`with` takes a context manager, got {type(manager).__name__}; a condition belongs to `if`",
-                fix="if pypto.cond(i == 0): …",
+                fix="write `if pypto.cond(i == 0):`",
             )
         return manager
 
@@ -455,12 +455,13 @@ def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
             if isinstance(dim, int):
                 shape.append(dim)
                 continue
+            # A symbol is taken from the first argument that has it; the others must agree.
             value = symbols.get(dim) if dim is not None else None
             if value is None:
                 value = trace.own(int_value(dim or f"{spec.name}_dim{axis}"))
+                dims[axis] = value
             if dim is not None:
                 symbols[dim] = value
-            dims[axis] = value
             shape.append(sym.leaf(value, 0))
         type = full(spec.dtype, tuple(shape), spec.format)
         storage = Storage(type, spec.name, position)

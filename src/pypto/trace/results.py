@@ -1,0 +1,125 @@
+"""Results that get lost, and memory that is read before anything wrote it.
+
+In: a finished graph and what the trace knows of the kernel's names.  Out: nothing, or the located
+error.  Both are mistakes that would otherwise show only as numbers that are wrong.
+"""
+
+from __future__ import annotations
+
+from pypto.errors import Loc, PyptoError, error
+from pypto.ir.graph import Graph, Node, Region, Value, walk
+
+
+def used_storages(graph: Graph) -> set[int]:
+    """The storages that some node reads or writes."""
+    used: set[int] = set()
+    for node in walk(graph.body):
+        inits = [v for v in node.attrs.get("inits", ()) if isinstance(v, Value)]
+        used.update(id(v.storage) for v in (*node.operands, *inits) if v.storage is not None)
+    return used
+
+
+def written_params(graph: Graph, rebound: dict[str, Loc]) -> frozenset[int]:
+    """The parameters that a kernel writes; an error where it lost a result."""
+    used = used_storages(graph)
+    for param in graph.params:
+        place = rebound.get(param.name)
+        if place is not None and id(param.value.storage) not in used:
+            raise error(
+                ValueError,
+                f"output parameter `{param.name}` is never written: rebinding the name does not "
+                f"write the tensor; use `{param.name}[:] = …`",
+                loc=place,
+                fix=f"{param.name}[:] = …",
+            )
+    written = frozenset(
+        index
+        for index, param in enumerate(graph.params)
+        if param.value.storage is not None and param.value.storage.written
+    )
+    if not written:
+        raise error(
+            ValueError,
+            f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
+            loc=graph.loc,
+            fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, out)",
+        )
+    return written
+
+
+# Operands that a write fills without reading them.
+_TARGETS = {"assemble": 1, "move": 1, "item_set": 0}
+# Ops that hand memory on without computing on it.
+_PASSING = ("alias", "move")
+
+
+def check_reads(graph: Graph) -> None:
+    """Refuse reads that no path can have preceded by a write.
+
+    Memory that a loop fills step by step is read at run time only where it was written, which the
+    text alone cannot show; such reads are left to the run.
+    """
+    blank: dict[Value, Value] = {}
+    stack: list[tuple[Region, int, bool]] = [(graph.body, 0, True)]
+    while stack:
+        region, position, certain = stack.pop()
+        while position < len(region.nodes):
+            node = region.nodes[position]
+            position += 1
+            _visit(node, blank)
+            if not node.regions:
+                continue
+            stack.append((region, position, certain))
+            is_loop = node.op.name == "loop"
+            if is_loop:
+                _enter_loop(node, blank)
+            stack.extend((inner, 0, is_loop) for inner in reversed(node.regions))
+            break
+
+
+def _enter_loop(node: Node, blank: dict[Value, Value]) -> None:
+    """The first trip finds what was there before, unless an earlier arm of a trip may write it."""
+    region = node.regions[0]
+    triples = zip(region.params[1:], node.attrs["inits"], region.yields, strict=True)
+    for param, init, end in triples:
+        if not isinstance(init, Value) or init not in blank:
+            continue
+        if end is param or not _in_branch(region, param):
+            blank[param] = blank[init]
+
+
+def _in_branch(region: Region, param: Value) -> bool:
+    """Whether a branch of the body reads or writes it: then a later trip may find it written."""
+    return any(
+        param in inner.operands
+        for node in region.nodes
+        if node.op.name == "cond"
+        for arm in node.regions
+        for inner in walk(arm)
+    )
+
+
+def _visit(node: Node, blank: dict[Value, Value]) -> None:
+    if node.op.name == "empty":
+        blank[node.result] = node.result
+        return
+    target = _TARGETS.get(node.op.name)
+    for index, value in enumerate(node.operands):
+        if value not in blank or index == target:
+            continue
+        if node.op.name in _PASSING:
+            blank[node.result] = blank[value]
+            continue
+        raise _unwritten(node, blank[value])
+
+
+def _unwritten(node: Node, origin: Value) -> PyptoError:
+    storage = origin.storage
+    name = storage.name if storage is not None else ""
+    label = f"`{name}`" if name else "a tensor of the kernel's own"
+    return error(
+        ValueError,
+        f"{label} is read but never written before: its elements hold no value",
+        loc=node.loc,
+        fix="fill it first: t[:] = pypto.zeros(…), t.fill_(0), or write the part that is read",
+    )
