@@ -120,7 +120,7 @@ def applied(f, t):
     ),
     "summed": (
         "value",
-        "{f}({a}, {e})",
+        "({f}({a}, {e}) + 0)",
         """\
 def summed(t, e):
     total = t * 0
@@ -1318,7 +1318,7 @@ class Writer:
                     after.ints[name] = None
                     self.saw("bound in a loop, read after")
                 elif t and all(s.frozen or frame in s.frames for s in t.stores):
-                    after.tensors[name] = replace(t, merged=True)
+                    after.tensors[name] = replace(t, merged=True, choice=t.choice or not static)
                     self.saw("bound in a loop, read after")
             elif name in entry.tensors or name in entry.ints:
                 after.tensors.pop(name, None)

@@ -534,6 +534,80 @@ def test_the_other_branch_of_case30_fails_when_it_is_chosen():
         chosen(ramp(), blank(16, 32), Mode.TRIPLE)
 
 
+def test_kernel_takes_no_star_parameters():
+    with refused(SyntaxError, "vararg and kwarg not supported", "`more`", code="F0FFFF"):
+
+        @pypto.jit
+        def k(a: F32, *more):
+            a[:] = a * 2.0
+
+    with refused(SyntaxError, "vararg and kwarg not supported", "`more`", code="F0FFFF"):
+
+        @pypto.jit
+        def named(a: F32, **more):
+            a[:] = a * 2.0
+
+
+def test_kernel_without_a_tensor_is_refused():
+    @pypto.jit
+    def k(n):
+        pass
+
+    with refused(RuntimeError, "Empty tensor list", code="F00003"):
+        k(3)
+
+
+def test_keyword_only_parameter_is_a_non_tensor_parameter():
+    @pypto.jit
+    def k(a: F32, out: F32, *, s=2.0):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = a * s
+
+    a, out = ramp(), blank(16, 32)
+    k(a, out)
+    assert torch.equal(out, a * 2)
+    k(a, out, s=3.0)
+    assert torch.equal(out, a * 3)
+
+
+@pytest.mark.parametrize(
+    "thing", [Exception, len, 3, "kernel"], ids=["class", "builtin", "int", "str"]
+)
+def test_jit_takes_functions_only_case2(thing):
+    with refused(TypeError, "jit decorator can only be used on functions", code="F00001"):
+        pypto.jit(thing)
+
+
+def test_attributes_of_a_kernel():
+    @pypto.jit
+    def k(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = a + 1.0
+
+    assert k.function is None
+    assert k._original_func.__name__ == "k" and k._original_func is not k
+    a, out = torch.nn.Parameter(ramp()), blank(16, 32)
+    k(a, out)
+    assert torch.equal(out, ramp() + 1)
+    assert k.function.count() >= 1
+
+
+def test_recursion_without_end_is_an_error_and_the_next_kernel_is_right():
+    def endless(t):
+        return endless(t)
+
+    @pypto.jit
+    def k(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = endless(a)
+
+    with refused(RecursionError, "recurs", code="F00003"):
+        k(ramp(), blank(16, 32))
+    a, out = ramp(), blank(16, 32)
+    bare(a, out)
+    assert torch.equal(out, a + 1)
+
+
 @pytest.mark.parametrize(
     ("dtype", "name"),
     [(torch.float16, "DT_FP16"), (torch.bfloat16, "DT_BF16"), (torch.float32, "DT_FP32"),
@@ -672,6 +746,63 @@ def test_attribute_changed_between_calls(monkeypatch):
     monkeypatch.setattr(kernel_factory.KNOBS, "gain", 3.0)
     kernel_factory.gained_by_attribute(a, out)
     assert torch.equal(out, a * 3)
+
+
+def test_attribute_of_a_class_changed_between_calls(monkeypatch):
+    class Settings:
+        gain = 2.0
+
+        def applied(self, t):
+            return t * self.gain
+
+    settings = Settings()
+
+    @pypto.jit
+    def k(a: F32, out: F32, settings):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = settings.applied(a)
+
+    a, out = ramp(), blank(16, 32)
+    k(a, out, settings)
+    assert torch.equal(out, a * 2)
+    Settings.gain = 3.0
+    k(a, out, settings)
+    assert torch.equal(out, a * 3)
+    Settings.applied = lambda self, t: t + self.gain
+    k(a, out, settings)
+    assert torch.equal(out, a + 3)
+
+
+def test_default_of_a_helper_changed_between_calls():
+    def shifted(t, c=1.0):
+        return t + c
+
+    @pypto.jit
+    def k(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = shifted(a)
+
+    a, out = ramp(), blank(16, 32)
+    k(a, out)
+    assert torch.equal(out, a + 1)
+    shifted.__defaults__ = (5.0,)
+    k(a, out)
+    assert torch.equal(out, a + 5)
+
+
+@pytest.mark.parametrize("box", [[2.0], {0: 2.0}, np.array([2.0]), torch.tensor([2.0])],
+                         ids=["list", "dict", "array", "torch tensor"])
+def test_closed_over_container_changed_between_calls(box):
+    @pypto.jit
+    def k(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = a * float(box[0])
+
+    a, out = ramp(), blank(16, 32)
+    for value in (2.0, 3.0, 2.0):
+        box[0] = value
+        k(a, out)
+        assert torch.equal(out, a * value)
 
 
 def test_replaced_helper_is_seen(monkeypatch):
@@ -906,6 +1037,38 @@ def test_four_threads_that_call_one_kernel_are_right():
                 continue
             if not np.array_equal(out, a.sum(0, keepdims=True)):
                 wrong.append((seed, turn, out[0, 0]))
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
+
+
+def test_threads_that_compile_one_kernel_for_the_first_time_are_right():
+    @pypto.jit
+    def k(a: F32, out: F32, factor):
+        pypto.set_vec_tile_shapes(16, 32)
+        t = a * 0.0
+        for i in pypto.loop(4):
+            if i == 2:
+                t = t + a * factor
+        out[:] = t
+
+    start, wrong = threading.Barrier(4), []
+
+    def work(seed):
+        a, out = ramp().numpy() + seed, np.zeros((16, 32), np.float32)
+        start.wait()
+        for factor in (1.0, 2.0, float(seed)):
+            try:
+                k(a, out, factor)
+            except Exception as error:
+                wrong.append((seed, factor, repr(error)))
+                continue
+            if not np.array_equal(out, a * np.float32(factor)):
+                wrong.append((seed, factor, out[0, 0]))
 
     threads = [threading.Thread(target=work, args=(seed,)) for seed in range(1, 5)]
     for thread in threads:

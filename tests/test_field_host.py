@@ -199,6 +199,40 @@ def test_closure_cell_that_changes_between_calls_takes_effect_H9():
     assert torch.equal(out, torch.full((8, 8), 5.0))
 
 
+SUITE = """
+import numpy as np
+import pypto
+import pytest
+
+@pypto.frontend.jit
+def kernel(x: pypto.Tensor([], pypto.DT_FP32), out: pypto.Tensor([], pypto.DT_FP32)):
+    pypto.set_vec_tile_shapes(16, 16)
+    out[:] = x + 1.0
+
+@pytest.mark.pypto_kernel
+def test_calls_the_kernel():
+    out = np.zeros((4, 8), np.float32)
+    kernel(np.ones((4, 8), np.float32), out)
+    assert (out == 2).all()
+
+@pytest.mark.pypto_kernel
+def test_forgets_to_call_the_kernel():
+    assert callable(kernel)
+
+def test_promises_no_kernel():
+    assert callable(kernel)
+"""
+
+
+def test_plugin_fails_a_test_that_ran_no_kernel_H10(pytester, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", str(Path(pypto.__file__).parents[1]))
+    pytester.makepyfile(test_suite=SUITE)
+    result = pytester.runpytest_subprocess("-p", "pypto.pytest", "--strict-markers")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(["*no kernel was executed*"])
+    result.stdout.fnmatch_lines(["*FAILED*test_forgets_to_call_the_kernel*"])
+
+
 @pytest.mark.parametrize("value", [None, "", "0", "7", "nonsense"])
 def test_device_id_of_the_environment_is_ignored_H12(value, monkeypatch):
     monkeypatch.delenv("TILE_FWK_DEVICE_ID", raising=False)
@@ -272,14 +306,14 @@ def test_read_only_array_can_be_read_H13():
 
 def test_read_only_array_cannot_be_written_H13():
     @pypto.frontend.jit
-    def kernel(x: F32, target: F32):  # <- H13
+    def kernel(x: F32, target: F32):
         pypto.set_vec_tile_shapes(16, 16)
         target[:] = x + 1.0
 
     x, target = ramp(4, 8).numpy(), np.full((4, 8), GUARD, np.float32)
     target.flags.writeable = False
     with pytest.raises(pypto.error.FeError) as caught:
-        kernel(x, target)
+        kernel(x, target)  # <- H13
     assert isinstance(caught.value, ValueError)
     assert caught.value.code == "F00002"
     assert "read-only" in words(caught.value) and "target" in words(caught.value)
@@ -290,13 +324,13 @@ def test_read_only_array_cannot_be_written_H13():
 
 def test_fixed_extent_names_the_argument_and_the_axis_H15():
     @pypto.frontend.jit
-    def kernel(x: F32, weight: pypto.Tensor([4, 8], pypto.DT_FP32), out: F32):  # <- H15
+    def kernel(x: F32, weight: pypto.Tensor([4, 8], pypto.DT_FP32), out: F32):
         pypto.set_vec_tile_shapes(16, 16)
         out[:] = x + weight
 
     out = torch.full((4, 8), GUARD)
     with pytest.raises(pypto.error.FeError) as caught:
-        kernel(ramp(4, 8), ramp(4, 9), out)
+        kernel(ramp(4, 8), ramp(4, 9), out)  # <- H15
     assert isinstance(caught.value, ValueError)
     assert caught.value.code == "F00002"
     message = words(caught.value)
@@ -335,13 +369,13 @@ def test_import_without_a_device_has_no_side_effects_H16(tmp_path):
 
 def test_meta_tensors_are_refused_by_name_and_nothing_runs_H17():
     @pypto.frontend.jit
-    def kernel(x: F32, out: F32):  # <- H17
+    def kernel(x: F32, out: F32):
         pypto.set_vec_tile_shapes(16, 16)
         out[:] = x + 1.0
 
     out = torch.full((4, 8), GUARD)
     with pytest.raises(pypto.error.FeError) as caught:
-        kernel(torch.empty(4, 8, device="meta"), out)
+        kernel(torch.empty(4, 8, device="meta"), out)  # <- H17
     message = words(caught.value)
     assert "`x`" in message and "meta" in message
     assert caught.value.loc.line == line_of("H17")

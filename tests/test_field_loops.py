@@ -366,17 +366,14 @@ def test_cond_accepts_the_comparison_itself_A22():
     assert torch.equal(out[3:], torch.full((1, 8), GUARD))
 
 
-POSTPONED = '''\
-"""A kernel whose annotations are strings."""
-from __future__ import annotations
-
+BODY = """\
 import pypto
 
 T = pypto.Tensor([], pypto.DT_FP32)
 
 
 @pypto.frontend.jit
-def postponed(x: T, y: T) -> None:
+def by_name(x: T, y: T) -> None:
     pypto.set_vec_tile_shapes(16, 16)
     t: pypto.Tensor = x + 1.0
     y[:] = t * 2.0
@@ -385,21 +382,23 @@ def postponed(x: T, y: T) -> None:
 @pypto.frontend.jit
 def quoted(x: "pypto.Tensor([], pypto.DT_FP32)", y: "T") -> None:
     pypto.set_vec_tile_shapes(16, 16)
-    y[:] = x - 1.0
-'''
+    t: "pypto.Tensor" = x + 1.0
+    y[:] = t * 2.0
+"""
 
 
-@pytest.mark.parametrize("name", ["postponed", "quoted"])
-def test_string_annotations_return_none_and_annotated_locals_work_A23(name, tmp_path):
-    path = tmp_path / "postponed_annotations.py"
-    path.write_text(POSTPONED)
+@pytest.mark.parametrize("postponed", [False, True])
+@pytest.mark.parametrize("name", ["by_name", "quoted"])
+def test_string_annotations_return_none_and_annotated_locals_work_A23(name, postponed, tmp_path):
+    path = tmp_path / f"annotations_{postponed}.py"
+    path.write_text("from __future__ import annotations\n" * postponed + BODY)
     spec = importlib.util.spec_from_file_location(path.stem, path)
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     x = ramp(4, 8)
     y = torch.full((4, 8), GUARD)
     assert getattr(module, name)(x, y) is None
-    assert torch.equal(y, (x + 1) * 2 if name == "postponed" else x - 1)
+    assert torch.equal(y, (x + 1) * 2)
 
 
 @pytest.mark.parametrize("batches", [1, 3])

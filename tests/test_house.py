@@ -43,8 +43,8 @@ ALLOWED = {
 ANY = {"tools"}  # may import anything
 # Public names only, no logic: the one kind of file that may import upward.
 FACES = {
-    "pypto", "__main__", "error", "experimental", "frontend", "operation", "platform", "pytest",
-    "runtime", "testing",
+    "pypto", "__main__", "error", "experimental", "frontend", "operation", "platform",
+    "pypto_impl", "pytest", "runtime", "testing",
 }  # fmt: skip
 
 
@@ -296,8 +296,8 @@ def holes_of(record: Op) -> list[str]:
     holes = [field for field in MANDATORY if getattr(record, field) in (None, "", frozenset())]
     if record.hidden and record.family in RUN_BY_THE_INTERPRETER:
         holes = [field for field in holes if field != "reference"]
-    if not re.fullmatch(r"[A-Z].*\.", record.sentence.strip(), re.S):
-        holes.append("sentence: from a capital to a full stop")
+    if record.sentence[:1].islower() or not record.sentence.endswith("."):
+        holes.append("sentence: a whole one, with its full stop")
     if record.result is None and not any(arg.kind in TENSOR_KINDS for arg in record.args):
         holes += [] if record.family is Family.CONTROL else ["result: there is no first tensor"]
     names = {arg.name for arg in record.args}

@@ -277,6 +277,29 @@ graph g:
     assert x.tolist() == [[0, 1], [2, 3], [4, 9]]
 
 
+def test_an_alias_of_elements_that_an_op_has_moved():
+    text = """
+graph g:
+  param x : fp32[2, 3]
+  param out : fp32[6]
+  param more : fp32[6]
+  %0 = transpose(x, dim0=0, dim1=1) : fp32[3, 2]
+  %1 = alias(%0, shape=(6,)) : fp32[6] in %0
+  %2 = assemble(%1, out, offsets=(0,)) : fp32[6] in out
+  %3 = transpose(x, dim0=0, dim1=1) : fp32[3, 2]
+  %4 = alias(%3, shape=(6,)) : fp32[6] in %3
+  %5 = full(size=(2,), fill_value=fp32(9.0), dtype=DT_FP32) : fp32[2]
+  %6 = assemble(%5, %4, offsets=(1,)) : fp32[6] in %3
+  %7 = alias(%6, shape=(3, 2)) : fp32[3, 2] in %3
+  %8 = reshape(%7, shape=(6,)) : fp32[6]
+  %9 = assemble(%8, more, offsets=(0,)) : fp32[6] in more
+"""
+    x, out, more = run(text, ramp(2, 3), np.zeros(6, F32), np.zeros(6, F32))
+    assert out.tolist() == [0, 3, 1, 4, 2, 5]
+    assert more.tolist() == [0, 9, 9, 4, 2, 5]
+    assert x.tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
 def test_move_takes_a_whole_value_and_its_valid_extents():
     text = """
 graph g:
@@ -825,6 +848,34 @@ def test_unknown_ops_and_wrong_arrays_are_ours():
     node.op = dataclasses.replace(node.op, name="teleport")
     with pytest.raises(InternalError, match="no meaning for teleport"):
         prepare(graph)
+
+
+def test_what_a_reference_lets_escape_has_a_place():
+    graph = checked(
+        "graph g:\n  param x : fp32[2]\n  %0 = exp(x) : fp32[2]   # k.py:8\n"
+        "  %1 = move(%0, x) : fp32[2] in x\n"
+    )
+    node = graph.body.nodes[0]
+
+    def fail_with(problem):
+        def reference(x, **options):
+            raise problem
+
+        node.op = dataclasses.replace(node.op, reference=reference)
+        return prepare(graph)
+
+    arrays = [np.zeros(2, F32)]
+    with pytest.raises(InternalError, match="failed in exp: KeyError: 'y'") as caught:
+        fail_with(KeyError("y")).run(arrays)
+    assert caught.value.loc.line == 8
+    for problem in (IndexError("place 9 of 4"), MemoryError("too large")):
+        with pytest.raises(type(problem), match=str(problem)) as caught:
+            fail_with(problem).run(arrays)
+        assert isinstance(caught.value, FeError)
+        assert caught.value.loc.line == 8
+    with pytest.raises(InternalError, match=r"gave the shape \[1\] where \[2\] are valid"):
+        node.op = dataclasses.replace(node.op, reference=lambda x, **options: x[:1])
+        prepare(graph).run(arrays)
 
 
 # --- printing ------------------------------------------------------------------------------------

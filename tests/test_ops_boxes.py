@@ -322,6 +322,22 @@ def test_rows_of_a_paged_tensor(row):
         run(apply, [x, index, table], pick(np.zeros((4, 3))).shape)
 
 
+def test_paged_tensor_and_its_table_may_be_dynamic():
+    rows = pypto.Tensor([pypto.DYNAMIC, 3], pypto.DT_FP32)
+    table = pypto.Tensor([1, pypto.DYNAMIC], pypto.DT_INT32)
+
+    @pypto.frontend.jit
+    def kernel(x: rows, i: pypto.Tensor(), t: table, out: pypto.Tensor()):
+        pypto.set_vec_tile_shapes(8, 8)
+        out[:] = pypto.experimental.gather_in_ub(x, i, t, 2, -2)
+
+    index, out = np.array([[1, 2]], np.int32), np.zeros((2, 3), F32)
+    for blocks in ([1, 0], [0, 2, 1]):
+        x = ramp(2 * len(blocks), 3)
+        kernel(x, index, np.array([blocks], np.int32), out)
+        assert (out == x[[2 * blocks[0] + 1, 2 * blocks[1]]]).all()
+
+
 # --- order ---------------------------------------------------------------------------------------
 
 

@@ -263,6 +263,15 @@ def test_where_of_two_numbers_has_the_shape_of_the_condition():
     assert out.tolist() == [[1.0, 0.0]]
 
 
+def test_where_refuses_a_negative_element_of_an_unsigned_type_and_a_mask_of_numbers():
+    x, mask = np.zeros((1, 2), np.uint8), np.zeros((1, 2), np.bool_)
+    negative = pypto.Element(pypto.DT_UINT8, -1)
+    with pytest.raises(ValueError, match="negative scalar for unsigned DT_UINT8: -1"):
+        ask(lambda t, c: pypto.where(c, t, negative), x, mask)
+    with pytest.raises(TypeError, match="condition must be DT_BOOL, got DT_UINT8"):
+        ask(lambda t: pypto.where(t, t, 0), x)
+
+
 @pytest.mark.parametrize(
     "unchanged",
     [
@@ -334,14 +343,18 @@ def refused_call(op):
     return kernel
 
 
-@pytest.mark.parametrize("op", [o for o in MAPS if o.same_dtype], ids=by_name)
+def element_operands(op):
+    """The operands that share the element type of an op."""
+    return [n for n in matrix.operands_of(op) if n not in op.index_args]
+
+
+MIXING = [o for o in MAPS if o.same_dtype and len(element_operands(o)) > 1 and len(o.accept) > 1]
+
+
+@pytest.mark.parametrize("op", MIXING, ids=by_name)
 def test_operands_of_two_types_are_refused_by_name(op):
-    names = [n for n in matrix.operands_of(op) if n not in op.index_args]
-    if len(names) < 2:
-        return
-    first, second = matrix.types_of(op)[:2] if len(op.accept) > 1 else (None, None)
-    if first is None:
-        return
+    names = element_operands(op)
+    first, second = matrix.types_of(op)[:2]
     shape = (4,)
     arrays = [np.zeros(shape, np.bool_) for n in op.index_args]
     arrays += [np.zeros(shape, first.numpy), np.zeros(shape, second.numpy)]

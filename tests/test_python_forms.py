@@ -6,14 +6,18 @@ refuse the form. Forms that cannot mean anything in a kernel are in `test_errors
 It has more than 600 lines because each form of the language needs a kernel of its own.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
+import itertools
 import operator
 
+import numpy as np
+import plain
 import pytest
 import torch
-from kernel_factory import F32, blank, ramp
+from kernel_factory import F32, blank, ramp, refused
 
 import pypto
 
@@ -770,3 +774,470 @@ def test_chain_of_methods_and_both_columns_of_the_guide():
     for wide in (True, False):
         torch.testing.assert_close(result(k, wide), want, rtol=1e-5, atol=1e-6)
     assert torch.equal(result(k, True), result(k, False))
+
+
+def elements(kernel, *values):
+    """Runs `kernel(n, out)` on int32 vectors and gives the four elements of `out`."""
+    out = np.full(4, -1, np.int32)
+    pypto.jit(kernel)(np.array(values, np.int32), out)
+    return out.tolist()
+
+
+def conditions_in_comprehensions(n: I32, out: I32):
+    out[0] = sum(1 if n[k] > 1 else 0 for k in range(4))
+    out[1] = sum([1 if n[k] > 1 and n[k] < 4 else 0 for k in range(4)])
+    out[2] = max([k for k in range(4) if k != 3])
+
+
+def functions_that_read_names_bound_later(n: I32, out: I32):
+    def first():
+        return second() + 1
+
+    def second():
+        return c
+
+    c = n[0]
+    for _ in pypto.loop(3):
+        c = c + 1
+    out[0] = first()
+    f = lambda: c
+    if n[0] > 0:
+        c = 20
+    else:
+        c = 30
+    out[1] = f()
+
+
+def classes_in_a_kernel(n: I32, out: I32):
+    class Base:
+        v = 3
+        w = v + 1
+
+        def __init__(self):
+            self.__hidden = 5
+
+        def pick(self, k):
+            if k > 1:
+                picked = self.v + self.__hidden
+            else:
+                picked = self.w
+            return picked
+
+    class Derived(Base):
+        def pick(self, k):
+            picked = super().pick(k)
+            if k > 2:
+                picked = picked * 10
+            return picked
+
+    derived = Derived()
+    for i in pypto.loop(4):
+        out[i] = derived.pick(i)
+
+
+def every_kind_of_parameter(n: I32, out: I32):
+    def f(a, b, /, *c, d=1, **e):
+        s = a + b + sum(c) + d + sum(e.values())
+        if s > 7:
+            s = 7
+        return s
+
+    for i in pypto.loop(4):
+        out[i] = f(*[i, i], *(1,), **{"d": 2, "z": i})
+
+
+def targets_of_all_kinds(n: I32, out: I32):
+    out[0] = out[1] = k = n[3]
+    out[0] += 5
+    out[0], out[1] = out[1], out[0]
+    for i in pypto.loop(2):
+        a, (b, c) = i, (i + 1, i * 2)
+        [d, e] = [a, b]
+        out[i] *= 3
+        out[i + 2] = a + b * 10 + c * 100 + d * 1000 + e * 10000 + k
+
+
+def recursion_with_branches(n: I32, out: I32):
+    def total(k):
+        if k == 0:
+            return 0
+        if n[k] > 2:
+            r = n[k]
+        else:
+            r = 1
+        return r + total(k - 1)
+
+    out[0] = total(3)
+
+
+def nested_conditions(n: I32, out: I32):
+    for i in pypto.loop(4):
+        if i == 3:
+            v = 3
+        elif n[i] == 2:
+            v = 9 if i > 5 else 20
+        elif not i:
+            v = 30
+        else:
+            v = 40
+        out[i if i < 3 else 3] = v if 0 <= i < n[1] == 2 else v + 1
+
+
+def loops_over_loops(n: I32, out: I32):
+    c = 0
+    for i in pypto.loop(n[1]):
+        for j in pypto.loop(i, n[3], 2):
+            for k in pypto.loop(j - i):
+                c += 1
+                if k == 1:
+                    out[i] = c
+    out[3] = c
+
+
+def static_while_round_symbolic_branches(n: I32, out: I32):
+    k, s = 3, 0
+    while k and s is not None:
+        if n[k] > 2:
+            s += n[k]
+        k -= 1
+    out[0] = s
+
+
+def names_of_builtins(n: I32, out: I32):
+    def max(a, b):
+        return a + b
+
+    out[0] = max(n[0], n[1])
+    pair = (n[0], 3)
+    out[1] = min(*pair)
+    least = min
+    out[2] = functools.reduce(lambda a, b: least(a, b), [n[0], n[1], n[2]])
+
+
+def conditions_kept_in_names(n: I32, out: I32):
+    for i in pypto.loop(4):
+        a = i > 0
+        b = not (i > 2)
+        if a and b:
+            out[i] = 1
+        elif a or b:
+            out[i] = 2
+        else:
+            out[i] = 3
+
+
+def defaults_by_or(n: I32, out: I32):
+    def f(k=None):
+        k = k or 5
+        return k
+
+    out[0] = f()
+    out[1] = f(n[0])
+
+
+def helper_that_carries(n: I32, out: I32):
+    def total(k, s):
+        for j in pypto.loop(k):
+            s += j
+        return s
+
+    s = 0
+    for i in pypto.loop(4):
+        s = total(i, s)
+    out[0] = s
+
+
+def flag_of_the_first_trip(n: I32, out: I32):
+    first = True
+    for i in pypto.loop(4):
+        out[i] = 1 if first else 0
+        first = False
+
+
+def index_that_the_body_changes(n: I32, out: I32):
+    for i in pypto.loop(4):
+        j = i
+        i = i + 10
+        out[j] = i
+    out[0] = i
+
+
+def name_deleted_on_every_trip(n: I32, out: I32):
+    for i in pypto.loop(3):
+        t = i + 1
+        out[i] = t
+        del t
+
+
+def list_that_lives_for_one_trip(n: I32, out: I32):
+    for i in pypto.loop(3):
+        parts = []
+        parts.append(i)
+        parts.append(n[i])
+        out[i] = sum(parts)
+
+
+def product_of_elements(n: I32, out: I32):
+    s = 1
+    for v in [n[0], n[1], n[2], n[3]]:
+        s = s * v
+    out[0] = s
+
+
+def helper_that_is_a_generator(n: I32, out: I32):
+    def halves(k):
+        for j in range(k):
+            yield n[j] // 2
+
+    s = 0
+    for v in halves(4):
+        s += v
+    for _ in pypto.loop(2):
+        for v in halves(2):
+            s += v
+    out[0] = s
+
+
+def error_of_an_op_that_is_caught(n: I32, out: I32):
+    pypto.set_vec_tile_shapes(8)
+    try:
+        out[0:4] = n + n[0:3]
+    except ValueError:
+        out[0] = 7
+
+
+JUDGED = [
+    conditions_in_comprehensions, functions_that_read_names_bound_later, classes_in_a_kernel,
+    every_kind_of_parameter, targets_of_all_kinds, recursion_with_branches, nested_conditions,
+    loops_over_loops, static_while_round_symbolic_branches, names_of_builtins,
+    conditions_kept_in_names, defaults_by_or, helper_that_carries, flag_of_the_first_trip,
+    index_that_the_body_changes, name_deleted_on_every_trip, list_that_lives_for_one_trip,
+    product_of_elements, helper_that_is_a_generator,
+]
+
+
+@pytest.mark.parametrize("kernel", JUDGED, ids=lambda kernel: kernel.__name__)
+@pytest.mark.parametrize("values", [(1, 2, 3, 4), (0, 2, 5, 1), (-3, 0, 2, 7)], ids=str)
+def test_form_means_what_plain_python_means(kernel, values):
+    want = np.full(4, -1, np.int32)
+    plain.run(kernel, np.array(values, np.int32), want)
+    assert elements(kernel, *values) == want.tolist()
+
+
+def test_error_of_an_op_may_be_caught_in_the_kernel():
+    assert elements(error_of_an_op_that_is_caught, 1, 2, 3, 4) == [7, -1, -1, -1]
+
+
+def test_lambdas_that_share_a_line():
+    @pypto.jit
+    def k(a: F32, out: F32, steps):
+        pypto.set_vec_tile_shapes(1, 32)
+        for i, step in enumerate(steps):
+            out[i:i + 1, :] = step(a[0:1, :])
+
+    t, out = ramp()[0], blank(16, 32)
+    k(ramp(), out, (lambda t: t + 1.0, lambda t: t * 10.0, lambda t: t - 5.0))
+    assert torch.equal(out[0:3], torch.stack([t + 1, t * 10, t - 5]))
+    plus = lambda c: lambda t: t + c
+    k(ramp(), out, (plus(1.0), plus(2.0)))
+    assert torch.equal(out[0:2], torch.stack([t + 1, t + 2]))
+    k(ramp(), out, [*[lambda t, c=c: t * c for c in (2.0, 3.0)], lambda t: t * 7.0])
+    assert torch.equal(out[0:3], torch.stack([t * 2, t * 3, t * 7]))
+
+
+def nonlocal_in_a_loop(n: I32, out: I32):
+    c = 0
+
+    def count():
+        nonlocal c
+        c += 1
+
+    for _ in pypto.loop(3):
+        count()
+    out[0] = c
+
+
+def nonlocal_in_a_branch(n: I32, out: I32):
+    c = 1
+
+    def mark():
+        nonlocal c
+        c = 3
+
+    if n[0] > 0:
+        mark()
+    out[0] = c
+
+
+def nonlocal_round_a_loop(n: I32, out: I32):
+    c = 0
+
+    def count():
+        nonlocal c
+        for i in pypto.loop(4):
+            if i != 1:
+                c += i
+
+    count()
+    out[0] = c
+
+
+@pytest.mark.parametrize(
+    ("kernel", "values", "want"),
+    [(nonlocal_in_a_loop, (0,), 3), (nonlocal_in_a_branch, (1,), 3),
+     (nonlocal_in_a_branch, (0,), 1), (nonlocal_round_a_loop, (0,), 5)],
+    ids=["loop", "branch taken", "branch not taken", "round a loop"],
+)
+def test_name_of_an_outer_function_that_a_helper_rebinds(kernel, values, want):
+    assert elements(kernel, *values) == [want, -1, -1, -1]
+
+
+def loop_in_a_generator(n: I32, out: I32):
+    def rows():
+        for i in pypto.loop(3):
+            yield i + 0
+
+    s = 0
+    for _ in rows():
+        s += 1
+    out[0] = s
+
+
+def test_dynamic_loop_in_a_generator_is_right_or_refused():
+    try:
+        got = elements(loop_in_a_generator, 0)
+    except pypto.error.PyptoError as error:
+        assert error.loc is not None and "pypto.loop" in str(error)
+    else:
+        assert got == [3, -1, -1, -1]
+
+
+def list_grown(n: I32, out: I32):
+    state = []
+    for i in pypto.loop(3):
+        state.append(i)  # here
+    out[0] = len(state)
+
+
+def list_grown_in_place(n: I32, out: I32):
+    state = []
+    other = state
+    for _ in pypto.loop(3):
+        state += [1]  # here
+    out[0] = len(other)
+
+
+def dict_changed_in_a_branch(n: I32, out: I32):
+    state = {"v": 1}
+    if n[0] > 0:
+        state["v"] = 2  # here
+    out[0] = state["v"]
+
+
+def list_sorted_in_a_branch(n: I32, out: I32):
+    state = [6, 5]
+    if n[0] > 0:
+        state.sort()  # here
+    out[0] = state[0]
+
+
+def set_grown(n: I32, out: I32):
+    state = set()
+    for _ in pypto.loop(3):
+        state.add(len(state))  # here
+    out[0] = len(state)
+
+
+def attribute_counted(n: I32, out: I32):
+    state = Cfg()
+    for _ in pypto.loop(3):
+        state.n += 1  # here
+    out[0] = state.n
+
+
+def attribute_set_in_a_helper(n: I32, out: I32):
+    state = Cfg()
+
+    def mark():
+        state.n = 5
+
+    if n[0] > 0:
+        mark()  # here
+    out[0] = state.n
+
+
+def class_attribute_counted(n: I32, out: I32):
+    class State:
+        n = 0
+
+    for _ in pypto.loop(3):
+        State.n += 1  # here
+    out[0] = State.n
+
+
+def function_attribute_counted(n: I32, out: I32):
+    def state():
+        return state.n
+
+    state.n = 0
+    for _ in pypto.loop(3):
+        state.n += 1  # here
+    out[0] = state()
+
+
+def default_argument_grown(n: I32, out: I32):
+    def state(seen=[]):
+        seen.append(1)
+        return len(seen)
+
+    for _ in pypto.loop(3):
+        last = state()  # here
+    out[0] = last
+
+
+def deque_grown(n: I32, out: I32):
+    state = collections.deque()
+    for _ in pypto.loop(3):
+        state.append(1)  # here
+    out[0] = len(state)
+
+
+def iterator_advanced(n: I32, out: I32):
+    state = iter([5, 6, 7])
+    for _ in pypto.loop(3):
+        last = next(state)  # here
+    out[0] = last
+
+
+def counter_advanced(n: I32, out: I32):
+    state = itertools.count()
+    for _ in pypto.loop(3):
+        last = next(state)  # here
+    out[0] = last
+
+
+def array_changed_in_a_branch(n: I32, out: I32):
+    state = np.array([6, 5])
+    if n[0] > 0:
+        state[0] = 3  # here
+    out[0] = int(state[0])
+
+
+def array_counted(n: I32, out: I32):
+    state = np.zeros(1, int)
+    for _ in pypto.loop(3):
+        state += 1  # here
+    out[0] = int(state[0])
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [list_grown, list_grown_in_place, dict_changed_in_a_branch, list_sorted_in_a_branch, set_grown,
+     attribute_counted, attribute_set_in_a_helper, class_attribute_counted,
+     function_attribute_counted, default_argument_grown, deque_grown, iterator_advanced,
+     counter_advanced, array_changed_in_a_branch, array_counted],
+    ids=lambda kernel: kernel.__name__,
+)
+def test_object_that_changes_under_dynamic_control_flow_is_refused(kernel):
+    with refused(TypeError, "compile-time object", code="F00001"):
+        elements(kernel, 0)

@@ -18,8 +18,8 @@ from pypto.interp.plan import Get, Plan, Step, box, fresh, static
 from pypto.ir.dtype import DataType, scalar
 from pypto.ir.graph import Node, Value
 from pypto.ir.op import Arg, Family, NumberRule, Out, Slot
+from pypto.ir.operands import governing
 from pypto.ir.sym import Expr
-from pypto.ir.text import governing
 from pypto.memory import BFLOAT16, poisoned
 
 _HALF = frozenset({np.dtype(np.float16), BFLOAT16})

@@ -103,13 +103,15 @@ def _reshape(plan: Plan, node: Node) -> Step:
 
 
 def _alias(plan: Plan, node: Node) -> Step:
-    memory = plan.slot(operand(node, "input"))
+    source = operand(node, "input")
+    memory, written = plan.slot(source), source.storage is not None and source.storage.written
     shape, slot = plan.numbers(node.result.tensor.shape), plan.define(node.result)
 
     def step(f: Frame) -> None:
         array = f[memory]
         second = array.reshape(shape(f))
-        if second.size and not np.may_share_memory(second, array):
+        # Where nothing writes, a copy is as good.
+        if written and second.size and not np.may_share_memory(second, array):
             raise InternalError("an in-place reshape of memory that is not in row-major order")
         f[slot] = second
 

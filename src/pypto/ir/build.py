@@ -23,7 +23,7 @@ from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value, int_value
 from pypto.ir.op import Op
 from pypto.ir.scalar import operand
 from pypto.ir.sym import Expr, SymInt
-from pypto.ir.types import TensorType, Type
+from pypto.ir.types import INT, TensorType, Type
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The kernel library is written as a user would write it, so its frames are users' frames.
@@ -385,6 +385,14 @@ def require(op: Op, cond: SymInt, error_name: str, code: str, text: str, fix: st
         return
     attrs = {"cond": cond, "error": error_name, "code": code, "text": text, "fix": fix}
     current().emit(op, (), attrs, ())
+
+
+def named(op: Op, value: Expr, size: SymInt) -> SymInt:
+    """An integer from 0 to `size`, as a value of its own where its expression has grown deep."""
+    if value.depth < 4:
+        return sym.simple(value)
+    node = current().emit(op, (), {"value": value}, (INT,))
+    return sym.leaf(node.result, 0, size if isinstance(size, int) else sym.INF)
 
 
 def visible(trace: Trace, x: SymInt) -> bool:

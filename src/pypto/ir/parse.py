@@ -18,9 +18,10 @@ from pypto.ir import sym, types
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value
 from pypto.ir.op import REGISTRY, REQUIRED, Slot
+from pypto.ir.operands import typed
 from pypto.ir.options import CubeTile, Settings
 from pypto.ir.sym import INF, Expr, SymInt
-from pypto.ir.text import INDENT, governing
+from pypto.ir.text import INDENT
 from pypto.ir.types import INT, TensorType, TileOpFormat
 
 _SHORT = {d.short: d for d in DataType}
@@ -267,12 +268,10 @@ class _Reader:
         if given:
             raise self.wrong(f"{node.op.name} has no argument {', '.join(given)}")
         node.operands = tuple(operands)
-        dtype = governing(node)
         for arg in node.op.args:
             item = node.attrs[arg.name]
-            bare = type(item) in (int, float, bool) and arg.kind in ("operand", "element")
-            if bare and dtype is not None:
-                node.attrs[arg.name] = scalar(item, node.op.number(dtype, item))
+            if type(item) in (int, float, bool) and arg.kind in ("operand", "element"):
+                node.attrs[arg.name] = typed(node, item)
 
     def loop_body(self, node: Node, depth: int) -> Region:
         region = Region()

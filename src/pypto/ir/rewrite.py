@@ -13,6 +13,7 @@ from typing import Any
 from pypto.ir import sym
 from pypto.ir.graph import Graph, Node, Region, Storage, Value, leaves_of, walk
 from pypto.ir.op import Family
+from pypto.ir.operands import typed
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import IntType, TensorType
 
@@ -60,6 +61,7 @@ class _Replacement:
                 touched = any(leaf in self.values for leaf in item.leaves())
                 self._known[item] = sym.substitute(item, self._leaf) if touched else item
             return sym.simple(self._known[item])
+        # A slot, a tuple with names, holds no value.
         if type(item) in (tuple, list):
             return type(item)(self.of(part) for part in item)
         if isinstance(item, dict):
@@ -81,11 +83,17 @@ class _Replacement:
         """Rewrite the graph and take out the parameters, yields and results that are replaced."""
         for node in walk(graph.body):
             node.operands = tuple(self.of(v) for v in node.operands)
-            # A tuple with names (a slot) holds no value.
-            node.attrs = {name: self.of(item) for name, item in node.attrs.items()}
+            self._attributes(node)
             self._results(node)
             for region in node.regions:
                 region.yields = [self.of(y) for y in region.yields]
+
+    def _attributes(self, node: Node) -> None:
+        for arg in node.op.args:
+            before = node.attrs[arg.name]
+            after = node.attrs[arg.name] = self.of(before)
+            if arg.kind == "operand" and isinstance(before, Expr) and isinstance(after, int):
+                node.attrs[arg.name] = typed(node, after)
 
     def _results(self, node: Node) -> None:
         for region in node.regions:
@@ -131,7 +139,9 @@ def _find_in_loop(node: Node, found: _Replacement) -> None:
             start, end = found.of(init), found.of(item)
             if wanted:
                 start, end = _as_integer(start), _as_integer(end)
-                unchanged = end in (sym.leaf(param), start)
+                here = sym.leaf(param)
+                # Types were simplified by what was known of the parameter: that must not get less.
+                unchanged = end in (here, start) and _within_bounds(start, here)
             else:
                 unchanged = (end is param or end is start) and _same_memory(
                     found, start, param, result
@@ -156,6 +166,11 @@ def _find_in_cond(node: Node, found: _Replacement) -> None:
                 agreed = first is second and _same_memory(found, first, result)
             if agreed:
                 found.put(result, first)
+
+
+def _within_bounds(x: SymInt, other: Expr) -> bool:
+    (low, high), (least, most) = sym.expr(x).bounds(), other.bounds()
+    return low >= least and high <= most
 
 
 def _same_memory(found: _Replacement, source: Any, *values: Value) -> bool:

@@ -22,6 +22,7 @@ from pypto.ir import graph as graphs
 from pypto.ir.dtype import FROM_NUMPY, DataType, Element, scalar
 from pypto.ir.graph import Graph, Node, Region, Storage, Value
 from pypto.ir.op import REQUIRED, Slot
+from pypto.ir.operands import governing
 from pypto.ir.options import CubeTile
 from pypto.ir.sym import INF, Atom, Expr, SymInt
 from pypto.ir.types import IntType, TensorType, TileOpFormat
@@ -37,17 +38,6 @@ RESERVED = frozenset(
 )
 INFIX = {"floordiv": "//", "mod": "%", "eq": "==", "ne": "!=", "lt": "<", "le": "<="}
 INFIX |= {"and": "and", "or": "or"}
-
-
-def governing(node: Node) -> DataType | None:
-    """The element type that a number among the operands of a node goes with: the first tensor's."""
-    for arg in node.op.args:
-        item = node.attrs[arg.name]
-        if isinstance(item, tuple) and item and isinstance(item[0], Slot):
-            item = item[0]
-        if isinstance(item, Slot) and arg.name not in node.op.index_args:
-            return node.operands[item.index].tensor.dtype
-    return None
 
 
 def to_text(graph: Graph) -> str:

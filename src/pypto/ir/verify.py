@@ -14,7 +14,8 @@ from typing import Any
 
 from pypto.errors import InternalError
 from pypto.ir.graph import Graph, Node, Region, Storage, Value, leaves_of
-from pypto.ir.op import Family, Slot
+from pypto.ir.op import Family
+from pypto.ir.operands import slots
 from pypto.ir.sym import Expr
 from pypto.ir.types import IntType, TensorType
 
@@ -122,9 +123,9 @@ class _Checker:
         unknown = [name for name in node.attrs if name not in wanted]
         if missing or unknown:
             raise self.broken(node, f"attributes missing {missing}, unknown {unknown}")
-        slots = sorted(_slots_in(node.attrs))
-        if slots != list(range(len(node.operands))):
-            raise self.broken(node, f"{len(node.operands)} operands, named by slots {slots}")
+        named = sorted(slots(node.attrs))
+        if named != list(range(len(node.operands))):
+            raise self.broken(node, f"{len(node.operands)} operands, named by slots {named}")
         for value in node.operands:
             self.use(value, node)
             if not isinstance(value.type, TensorType):
@@ -243,16 +244,6 @@ _SPECIAL: Mapping[str, Callable[[_Checker, Node], None]] = {
     "cond": _Checker.cond,
     "require": _Checker.require,
 }
-
-
-def _slots_in(item: Any) -> list[int]:
-    if isinstance(item, Slot):
-        return [item.index]
-    if isinstance(item, (tuple, list)):
-        return [slot for part in item for slot in _slots_in(part)]
-    if isinstance(item, Mapping):
-        return [slot for part in item.values() for slot in _slots_in(part)]
-    return []
 
 
 def _outline(node: Node) -> str:

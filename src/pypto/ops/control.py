@@ -6,7 +6,11 @@ and types, the interpreter and the back ends know each by name.
 
 from __future__ import annotations
 
+from pypto.ir import build, sym
 from pypto.ir.dtype import SUPPORTED
+from pypto.ir.scalar import set_spill
+from pypto.ir.sym import Expr
+from pypto.ir.types import INT
 from pypto.ir.op import Arg, Family, Op, all_valid, register, same_shape, same_valid
 
 
@@ -55,6 +59,17 @@ REQUIRE = _record(
 INTEGER = _record(
     "integer", "Gives an expression over integers a name.", (Arg("value", "symint"),), Family.CONTROL
 )
+
+
+def _spill(expression: Expr) -> Expr:
+    """A deep expression as a value of the graph, where one is being traced."""
+    trace = build.active()
+    if trace is None:
+        return expression
+    return sym.leaf(trace.emit(INTEGER, (), {"value": expression}, (INT,)).result)
+
+
+set_spill(_spill)
 PRINT = _record(
     "print",
     "Prints values while the kernel runs, where the condition is not 0.",

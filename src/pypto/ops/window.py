@@ -333,34 +333,70 @@ def _grown_valid(name: str, source: TensorType, starts: Shape, destination: Valu
     if target.is_full or (storage is not None and storage.param is not None):
         return target.valid
     ends = tuple(sym.simple(sym.add(o, v)) for o, v in zip(starts, source.valid, strict=True))
-    inside = [
-        sym.sub(v, e).bounds()[0] >= 0 for v, e in zip(target.valid, ends, strict=True)
-    ]
-    if all(inside):
+    if all(sym.sub(v, e).bounds()[0] >= 0 for v, e in zip(target.valid, ends, strict=True)):
         return target.valid
-    growing = [axis for axis, ok in enumerate(inside) if not ok]
-    if len(growing) == 1:
-        axis = growing[0]
-        touches = sym.sub(target.valid[axis], starts[axis]).bounds()[0] >= 0
-        others = all(
-            starts[a] == 0 and ends[a] == target.valid[a] for a in range(target.rank) if a != axis
-        )
-        if touches and others:
-            valid = list(target.valid)
-            valid[axis] = sym.simple(sym.maximum(target.valid[axis], ends[axis]))
-            return tuple(valid)
-    covers = all(o == 0 for o in starts) and all(
-        sym.sub(e, v).bounds()[0] >= 0 for v, e in zip(target.valid, ends, strict=True)
+    legal = _union_is_box(target.valid, source.valid, starts, ends)
+    text = (
+        f"{name.lower()} writes beyond the valid box of a partly valid tensor, and the union is no "
+        f"box: valid {_texts(target.valid)}, written {_texts(starts)}..{_texts(ends)}"
     )
-    if covers:
-        return ends
-    raise error(
-        IndexError,
-        f"{name.lower()} writes beyond the valid box of a partly valid tensor: valid "
-        f"{list(target.valid)}, written {list(starts)}..{list(ends)}, and the union is no box",
-        fix="make the destination fully valid first with pypto.fillpad(t), or write next to the "
-        "valid elements",
+    fix = (
+        "make the destination fully valid first with pypto.fillpad(t), or write next to the valid "
+        "elements"
     )
+    if legal == 0:
+        raise error(IndexError, text, fix=fix)
+    build.require(control.REQUIRE, legal, "IndexError", "F00008", text, fix)
+    empty = _is_empty(target.valid)
+    nothing = _is_empty(source.valid)
+    grown = (
+        sym.select(nothing, v, sym.select(empty, e, sym.maximum(v, e)))
+        for v, e in zip(target.valid, ends, strict=True)
+    )
+    return tuple(
+        build.named(control.INTEGER, g, size) for g, size in zip(grown, target.shape, strict=True)
+    )
+
+
+def _texts(extents: Shape) -> str:
+    return f"[{', '.join(str(e) for e in extents)}]"
+
+
+def _is_empty(extents: Shape) -> Expr:
+    found = sym.const(0)
+    for e in extents:
+        found = sym.logical("or", found, sym.compare("le", e, 0))
+    return found
+
+
+def _union_is_box(valid: Shape, written: Shape, starts: Shape, ends: Shape) -> SymInt:
+    """1 where the written box and the valid box together are a box again."""
+    rank = range(len(valid))
+    at_start = [sym.compare("le", o, 0) for o in starts]
+    inside = [sym.compare("le", e, v) for e, v in zip(ends, valid, strict=True)]
+    covers = [
+        sym.logical("and", at_start[a], sym.compare("le", valid[a], ends[a])) for a in rank
+    ]
+    legal = sym.logical("or", _is_empty(written), _all(inside))
+    legal = sym.logical("or", legal, _all(covers))
+    legal = sym.logical("or", legal, sym.logical("and", _is_empty(valid), _all(at_start)))
+    for axis in rank:
+        # Grown along one axis: it touches there, and is as wide as the valid box elsewhere.
+        touches = sym.compare("le", starts[axis], valid[axis])
+        others = [
+            sym.logical("and", at_start[a], sym.compare("eq", ends[a], valid[a]))
+            for a in rank
+            if a != axis
+        ]
+        legal = sym.logical("or", legal, _all([touches, *others]))
+    return sym.simple(legal)
+
+
+def _all(conditions: Sequence[Expr]) -> Expr:
+    found = sym.const(1)
+    for condition in conditions:
+        found = sym.logical("and", found, condition)
+    return found
 
 
 @composite(method="move")

@@ -14,12 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from pypto.ir.build import Conflict
 from pypto.ir.dtype import DataType, Element
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 
 LIMIT = 4000
 _OPAQUE = (
+    Conflict,
     Tensor,
     SymbolicScalar,
     Element,
@@ -124,7 +126,9 @@ def equal(a: Any, b: Any) -> bool:
     """Whether two objects are the same to a reader: identical, or equal plain values."""
     if a is b:
         return True
-    if type(a) is not type(b) or isinstance(a, (Tensor, np.ndarray)) or hasattr(a, "data_ptr"):
+    if type(a) is not type(b) or isinstance(a, (Conflict, Tensor, np.ndarray)):
+        return False
+    if hasattr(a, "data_ptr"):
         return False
     if isinstance(a, SymbolicScalar):
         return a._expr == b._expr and a._guard is b._guard

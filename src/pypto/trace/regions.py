@@ -18,7 +18,17 @@ import numpy as np
 from pypto.errors import Loc, PyptoNote, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
-from pypto.ir.graph import Region, Storage, Value, Yield, int_value
+from pypto.ir.graph import (
+    Node,
+    Region,
+    Storage,
+    Value,
+    Yield,
+    int_value,
+    is_int,
+    leaves_of,
+    walk,
+)
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import LoopBounds, SymbolicScalar
 from pypto.ir.sym import SymInt
@@ -70,7 +80,7 @@ class Bound:
             self.cond,
             "NameError",
             "F00004",
-            f"name '{self.name}' is not bound on the path that ran",
+            f"name '{self.name}' is not bound: no path that ran has bound `{self.name}`",
             f"bind `{self.name}` before the loop or in both arms of the branch",
         )
 
@@ -488,7 +498,7 @@ class Loop(Opened):
             return lambda results: end
         if end is UNBOUND and entry is UNBOUND or equal(entry, end):
             return lambda results: entry
-        if name in self.site.exposed and entry is not UNBOUND and not is_plain(entry):
+        if self._needs_entry(name, entry):
             raise self._changed(name, entry, end)
         if is_number(end) and not (isinstance(end, int) and (self.runs or entry is UNBOUND)):
             if is_number(entry) or entry is UNBOUND or self.runs:
@@ -512,6 +522,11 @@ class Loop(Opened):
             return lambda results: end
         return lambda results: _conflict(name, entry, end, "before and after the loop")
 
+    def _needs_entry(self, name: str, entry: Any) -> bool:
+        """Whether a later trip would read another object than the one bound before the loop."""
+        carriable = entry is UNBOUND or is_plain(entry) or is_number(entry)
+        return name in self.site.exposed and not carriable and not isinstance(entry, Conflict)
+
     def _result(self, value: Value, end: Any) -> sym.Expr:
         if end is self.index or (
             isinstance(end, SymbolicScalar) and end._expr == self.index._expr
@@ -523,6 +538,12 @@ class Loop(Opened):
     def _plan_carried(self, name: str, entry: Any, end: Any) -> Callable[[dict[Value, Value]], Any]:
         param, carried = self.params[name]
         late = name in self.late_params
+        fits = is_number(end) if is_number(carried) else is_plain(end) and same_kind(end, carried)
+        if not late and not fits and not self._uses(param):
+            # No trip reads what it starts with, so it need not be carried.
+            self.slots[param] = (self.slots[param][0], self._itself(param))
+            del self.params[name]
+            return self._plan(name, end)
         if late:
             flag = self.flags[name]
             self.slots[flag] = (self.slots[flag][0], guard_of(end) if end is not UNBOUND else 0)
@@ -575,6 +596,17 @@ class Loop(Opened):
         guard = guard_of(entry)
         return lambda results: self._tensor_result(name, results[param], guard, (entry, end))
 
+    def _uses(self, param: Value) -> bool:
+        """Whether the body reads a parameter."""
+        assert self.scope is not None
+        return any(
+            param in node.operands or param in node.scalars() or param in _yields(node)
+            for node in walk(self.scope.region)
+        )
+
+    def _itself(self, param: Value) -> Yield:
+        return sym.leaf(param) if is_int(param) else param
+
     def _warn_alias(self, name: str, entry: Tensor) -> None:
         places = self.trace.write_places
         storage = entry._storage
@@ -604,6 +636,14 @@ class Loop(Opened):
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
             "pypto.is_loop_begin(i)",
         )
+
+
+def _yields(node: Node) -> list[Any]:
+    found: list[Any] = []
+    for region in node.regions:
+        found += [y for y in region.yields if isinstance(y, Value)]
+        found += list(leaves_of(region.yields))
+    return found + [v for v in node.attrs.get("inits", ()) if isinstance(v, Value)]
 
 
 def trace_loops(trace: build.Trace) -> list[Loop]:
