@@ -311,7 +311,7 @@ class Writer:
         return [
             t
             for t in self.env.tensors.values()
-            if not t.place and not t.integer and t not in self.params and test(t)
+            if not (t.place or t.integer or t.dynamic or t in self.params) and test(t)
         ]
 
     def carriers(self, test=lambda t: True):

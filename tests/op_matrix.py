@@ -122,6 +122,7 @@ def ulps(a: np.ndarray, b: np.ndarray) -> int:
 
 ANY = pypto.Tensor()
 EXTENTS = pypto.Tensor([], pypto.DT_INT32)
+F32 = np.float32
 OUTSIDE = 77  # what an output holds where the kernel writes nothing
 
 
@@ -193,3 +194,45 @@ def common(shapes, valids) -> tuple[int, ...]:
         repeated = [v[axis] for s, v in zip(shapes, valids, strict=True) if s[axis] != whole]
         extents.append(0 if 0 in repeated else min(own))
     return tuple(extents)
+
+
+def blank(shape, dtype) -> np.ndarray:
+    """An output in which nothing is written yet."""
+    return np.full(shape, OUTSIDE).astype(dtype)
+
+
+def name_of(dtype):
+    return np.dtype(dtype).name
+
+
+def ramp(*shape, dtype=F32):
+    return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
+
+
+def noise(*shape, dtype=F32, seed=3):
+    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
+
+
+def run(apply, operands, shape, dtype=F32):
+    """What a function writes into a blank output; an operand is (array, valid) or an array."""
+    pairs = [o if isinstance(o, tuple) else (o, o.shape) for o in operands]
+    out = blank(shape, dtype)
+    extents = np.array([n for _, valid in pairs for n in valid], np.int32)
+    kernel_of(len(pairs), apply)(*[array for array, _ in pairs], extents, out)
+    return out
+
+
+def check_box(out, want, within=0):
+    """`want` stands in the leading box, everything else is as it was."""
+    assert ulps(cut(out, want.shape), want.astype(out.dtype)) <= within
+    rest = out.copy()
+    rest[tuple(slice(n) for n in want.shape)] = OUTSIDE
+    assert (rest == OUTSIDE).all()
+
+
+def ask(apply, *arrays, shape=None, dtype=None):
+    """What a function gives for fully valid arrays."""
+    out = blank(shape or arrays[0].shape, dtype or arrays[0].dtype)
+    extents = np.array([n for a in arrays for n in a.shape], np.int32)
+    kernel_of(len(arrays), apply)(*arrays, extents, out)
+    return out

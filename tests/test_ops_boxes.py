@@ -6,41 +6,9 @@ the valid boxes. What a kernel must not touch holds a number that is looked for 
 
 import numpy as np
 import pytest
-from op_matrix import BF16, OUTSIDE, cut, kernel_of, public, ulps
+from op_matrix import BF16, F32, check_box, cut, name_of, noise, public, ramp, run, ulps
 
 import pypto
-
-F32 = np.float32
-
-
-def name_of(dtype):
-    return np.dtype(dtype).name
-
-
-def ramp(*shape, dtype=F32):
-    return np.arange(np.prod(shape)).reshape(shape).astype(dtype)
-
-
-def noise(*shape, dtype=F32, seed=3):
-    return np.random.default_rng(seed).normal(size=shape).astype(dtype)
-
-
-def run(apply, operands, shape, dtype=F32):
-    """What a function writes into a blank output; an operand is (array, valid) or an array."""
-    pairs = [o if isinstance(o, tuple) else (o, o.shape) for o in operands]
-    out = np.full(shape, OUTSIDE).astype(dtype)
-    extents = np.array([n for _, valid in pairs for n in valid], np.int32)
-    kernel_of(len(pairs), apply)(*[array for array, _ in pairs], extents, out)
-    return out
-
-
-def check(out, want, within=0):
-    """`want` stands in the leading box, everything else is as it was."""
-    assert ulps(cut(out, want.shape), want.astype(out.dtype)) <= within
-    rest = out.copy()
-    rest[tuple(slice(n) for n in want.shape)] = OUTSIDE
-    assert (rest == OUTSIDE).all()
-
 
 # --- moves ---------------------------------------------------------------------------------------
 
@@ -108,7 +76,7 @@ MOVES = {
 def test_move_keeps_what_is_valid(row, dtype):
     apply, shape, valid, result, numpy = row
     x = (ramp(*shape) % 100 + 1).astype(dtype)
-    check(run(apply, [(x, valid)], result, dtype), numpy(cut(x, valid)))
+    check_box(run(apply, [(x, valid)], result, dtype), numpy(cut(x, valid)))
 
 
 def test_triangle_along_a_symbolic_diagonal():
@@ -143,7 +111,7 @@ def test_fillpad_takes_ints_for_ints():
 def test_concat_takes_the_least_of_the_other_axes():
     a, b = ramp(4, 2), -ramp(4, 3)
     out = run(lambda p, q: pypto.concat([p, q], 1), [(a, (3, 2)), (b, (2, 3))], (4, 5))
-    check(out, np.concatenate([a[:2], b[:2]], 1))
+    check_box(out, np.concatenate([a[:2], b[:2]], 1))
 
 
 def test_concat_of_pieces_that_leave_a_hole_is_refused():
@@ -177,7 +145,7 @@ def test_gather_reads_valid_elements(dim, places):
     kept = [slice(n) for n in box]
     kept[axis] = slice(None)
     want = np.take_along_axis(x[tuple(kept)], cut(index, box).astype(np.int64), axis)
-    check(out, want)
+    check_box(out, want)
 
 
 @pytest.mark.parametrize("wrong", [3, -1], ids=["after", "before"])
@@ -317,7 +285,7 @@ def test_rows_of_a_paged_tensor(row):
     table = np.array([[2, 0, 1]], np.int32)
     want = pick(x[[5, 2, 1]])
     out = run(apply, [x, (index, (1, 3)), table], pick(np.zeros((4, 3))).shape)
-    check(out, want)
+    check_box(out, want)
     with pytest.raises(IndexError, match="is 77, outside of 0..5"):
         run(apply, [x, index, table], pick(np.zeros((4, 3))).shape)
 
@@ -349,8 +317,8 @@ def test_topk_orders_valid_elements(largest, valid):
     places = run(lambda t: pypto.topk(t, 4, -1, largest)[1], [(x, valid)], (3, 4), np.int32)
     part = cut(x, valid)
     order = np.argsort(-part if largest else part, axis=1, kind="stable")[:, :4]
-    check(places, order)
-    check(values, np.take_along_axis(part, order, 1))
+    check_box(places, order)
+    check_box(values, np.take_along_axis(part, order, 1))
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -390,7 +358,7 @@ def test_matmul_contracts_over_what_is_valid(sides, batches, dtype, result):
         depth = min(va, vb)
         want = wide_a[..., :depth] @ wide_b[..., :depth, :]
         want = want.astype(np.int32) if dtype is np.int8 else want.astype(F32)
-        check(out, want.astype(result.numpy), within=0)
+        check_box(out, want.astype(result.numpy), within=0)
 
 
 def test_matmul_of_two_different_known_parts_of_k_is_refused():
@@ -460,154 +428,4 @@ def test_transposed_batches_lie_on_the_middle_axis():
     apply = lambda p, q: public("experimental.transposed_batchmatmul")(p, q, pypto.DT_FP16)
     out = run(apply, [(a, (3, 2, 4)), (b, (3, 5, 5))], (4, 3, 6), np.float16)
     left, right = a[:3, :2, :4].astype(np.float64), b[:2, :4, :5].astype(np.float64)
-    check(out, np.einsum("mbk,bkn->mbn", left, right).astype(F32).astype(np.float16))
-
-
-# --- functions over ops --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("dtype", [F32, np.float16, BF16], ids=["fp32", "fp16", "bf16"])
-@pytest.mark.parametrize("dim", [0, 1, -1])
-def test_softmax_of_the_valid_elements(dim, dtype):
-    x, valid = noise(5, 7, dtype=dtype), (4, 6)
-    wide = cut(x, valid).astype(np.float64)
-    powers = np.exp(wide - wide.max(dim, keepdims=True))
-    want = (powers / powers.sum(dim, keepdims=True)).astype(F32).astype(dtype)
-    out = run(lambda t: t.softmax(dim), [(x, valid)], (5, 7), dtype)
-    check(out, want, within=4 if dtype is F32 else 1)
-
-
-@pytest.mark.parametrize("dtype", [F32, np.float16], ids=["fp32", "fp16"])
-def test_rms_norm_divides_by_the_extent(dtype):
-    x, gamma = noise(3, 8, dtype=dtype), noise(8, seed=5)
-    part = x[:, :6].astype(np.float64)
-    want = part / np.sqrt((part**2).sum(1, keepdims=True) / 8 + 1e-6) * gamma[:6]
-    apply = lambda t, g: pypto.rms_norm(t, g)
-    out = run(apply, [(x, (3, 6)), gamma], (3, 8), dtype)
-    check(out, want.astype(F32).astype(dtype), within=4 if dtype is F32 else 1)
-
-
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 4, 5), (2, 4, 3, 2)], ids=str)
-def test_prelu_has_a_slope_per_channel(shape):
-    x = noise(*shape)
-    weight = noise(shape[1] if len(shape) > 1 else 1, seed=6)
-    spread = weight.reshape([1, -1] + [1] * (len(shape) - 2)) if len(shape) > 1 else weight
-    out = run(lambda t, w: t.prelu(w), [x, weight], shape)
-    check(out, np.where(x > 0, x, spread * x))
-
-
-def test_axpy_changes_its_first_tensor_and_returns_it():
-    same = []
-
-    def apply(y, x):
-        local = y + 0.0
-        same.append(local.axpy_(x, 0.5) is local)
-        return local
-
-    y, x = ramp(3, 4), ramp(1, 4, dtype=np.float16)
-    check(run(apply, [y, x], (3, 4)), y + 0.5 * x.astype(F32))
-    assert same == [True]
-
-
-@pytest.mark.parametrize(
-    ("apply", "want"),
-    [
-        (lambda t: t.fill_(3), np.full((3, 3), 3.0)),
-        (lambda t: t.triu_(), np.triu(ramp(3, 3))),
-        (lambda t: t.tril_(-1), np.tril(ramp(3, 3), -1)),
-    ],
-    ids=["fill_", "triu_", "tril_"],
-)
-def test_method_in_place_returns_the_tensor(apply, want):
-    same = []
-
-    def body(t):
-        local = t + 0.0
-        same.append(apply(local) is local)
-        return local
-
-    check(run(body, [ramp(3, 3)], (3, 3)), want)
-    assert same == [True]
-
-
-def test_online_softmax_of_two_blocks_is_the_softmax_of_both():
-    s, v = noise(6, 4), noise(6, 5, seed=7)
-    block, update = (
-        public("experimental.online_softmax"),
-        public("experimental.online_softmax_update"),
-    )
-
-    def apply(scores, values):
-        parts = []
-        for start in (0, 3):
-            powers, top, total = block(pypto.view(scores, [3, 4], [start, 0]), 0.5)
-            rows = pypto.view(values, [3, 5], [start, 0])
-            product = pypto.matmul(rows, powers.float(), pypto.DT_FP32, a_trans=True)
-            parts.append((top, total, product))
-        _, total, out = update(*parts[0], *parts[1])
-        return out / total
-
-    out = run(apply, [s, v], (5, 4))
-    powers = np.exp(0.5 * s.astype(np.float64))
-    want = v.T.astype(np.float64) @ (powers / powers.sum(0))
-    # The powers are BF16 on the way.
-    assert np.abs(out - want).max() < 0.01
-
-
-# --- numbers to tensors --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "want"),
-    [
-        ((4,), [0, 1, 2, 3]),
-        ((2, 5), [2, 3, 4]),
-        ((0, 5, 2), [0, 2, 4]),
-        ((5, 0, -2), [5, 3, 1]),
-        ((0, 1.0, 0.25), [0, 0.25, 0.5, 0.75]),
-        ((1.0, 0.0, -0.5), [1.0, 0.5]),
-    ],
-    ids=str,
-)
-def test_arange(arguments, want):
-    floating = any(isinstance(x, float) for x in arguments)
-    apply = lambda t: pypto.arange(*arguments)
-    out = run(apply, [ramp(2)], (len(want),), F32 if floating else np.int32)
-    assert out.tolist() == want
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ((0, 5, 0), "step is 0"),
-        ((5, 0), "no number from 5 to 0 by 1"),
-        ((0, 2**40, 2**39), "do not fit into DT_INT32"),
-        ((), "takes 1 to 3 arguments, got 0"),
-    ],
-    ids=str,
-)
-def test_arange_of_nothing(arguments, words):
-    with pytest.raises(ValueError) as caught:
-        run(lambda t: pypto.arange(*arguments), [ramp(2)], (2,))
-    assert words in caught.value.text
-
-
-@pytest.mark.parametrize(
-    "dtype", [pypto.DT_FP32, pypto.DT_BF16, pypto.DT_INT8, pypto.DT_UINT32], ids=lambda d: d.name
-)
-def test_full_cuts_a_number_to_its_type(dtype):
-    out = run(lambda t: pypto.full([2, 3], 1.9, dtype), [ramp(2)], (2, 3), dtype.numpy)
-    want = np.float32(1.9).astype(dtype.numpy)
-    assert (out == want).all()
-
-
-def test_full_is_valid_to_run_time_extents():
-    @pypto.frontend.jit
-    def kernel(n: pypto.Tensor([], pypto.DT_INT32), out: pypto.Tensor()):
-        pypto.set_vec_tile_shapes(8, 8)
-        out[:] = pypto.full([4, 4], n[0], pypto.DT_INT32, valid_shape=[n[0], 3])
-
-    for n in (0, 2, 4):
-        out = np.full((4, 4), OUTSIDE, np.int32)
-        kernel(np.array([n], np.int32), out)
-        check(out, np.full((n, 3), n, np.int32))
+    check_box(out, np.einsum("mbk,bkn->mbn", left, right).astype(F32).astype(np.float16))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import pypto
 from pypto import knobs
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,6 +25,10 @@ def blocks(name: str, *languages: str) -> list[str]:
     return [body for language, body in found if language in languages]
 
 
+def lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip()]
+
+
 @pytest.mark.parametrize("name", READMES)
 def test_programs_run_and_print_what_is_shown(name, tmp_path):
     program = tmp_path / "softmax.py"
@@ -34,7 +39,7 @@ def test_programs_run_and_print_what_is_shown(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     printed = done.stdout.replace(f"{tmp_path}/", "")
-    assert printed == "".join(blocks(name, "text")), done.stderr
+    assert lines(printed) == lines("".join(blocks(name, "text"))), done.stderr
 
 
 @pytest.mark.parametrize("name", READMES)
@@ -74,3 +79,10 @@ def test_commands_shown_exist(name):
             [sys.executable, "-m", "pypto", *words[:2], "--help"], capture_output=True, text=True
         )
         assert done.returncode == 0, f"{command}: {done.stderr}"
+
+
+def test_ops_named_in_the_status_exist():
+    table = (ROOT / "docs/status.md").read_text().partition("| family |")[2].partition("\n\n")[0]
+    names = set(re.findall(r"`(\w+)`", table))
+    assert len(names) > 40
+    assert names - set(pypto.__all__) == set()

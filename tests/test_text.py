@@ -1,5 +1,9 @@
 """The text form of graphs, the check of what is legal, and how tensor values are printed."""
 
+import subprocess
+import sys
+
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -143,8 +147,6 @@ def test_nan_is_a_number_too():
 
 
 def test_bfloat16_numbers_read_back():
-    import ml_dtypes
-
     for x in (0.1, 3.14159, 1e-30, 65280.0):
         number = ml_dtypes.bfloat16(x)
         graph = one_node("add", (T,), T, input_tensor=Slot(0), other=number)
@@ -258,6 +260,12 @@ def test_names_are_unique():
     assert "  param None_2 : fp32[2, 2]\n  param None_3 : fp32[2, 2]\n" in text
     assert "add(None_2, None_3)" in text
     assert to_text(parse(text)) == text
+
+
+def test_a_graph_prints_itself_as_soon_as_the_package_is_there():
+    code = "import pypto\nfrom pypto.ir.graph import Graph, Region\nprint(Graph('g', [], Region()))"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout == "graph g:\n\n"
 
 
 def test_bad_text_names_its_line():
@@ -440,8 +448,6 @@ def test_only_the_valid_box_is_shown():
 
 
 def test_half_types_are_shown_as_numbers():
-    import ml_dtypes
-
     x = np.array([0.5, float("nan")], ml_dtypes.bfloat16)
     assert show(x, DataType.DT_BF16, (2,)) == ("tensor([0.5000,    nan], dtype=DT_BF16, shape=[2])")
 

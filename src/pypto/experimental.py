@@ -1,5 +1,6 @@
 """`pypto.experimental`: ops and settings that the language calls experimental."""
 
+import pypto.ops  # noqa: F401 - fills the registry
 from pypto.ir.op import FUNCTIONS
 from pypto.ir.options import get_operation_options, set_operation_options
 

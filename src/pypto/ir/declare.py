@@ -290,7 +290,8 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
                 f"{op.name}(): Element of {item.dtype.name} with a tensor of {dtype.name}",
                 fix=f"pypto.Element(pypto.{dtype.name}, {item.value})",
             )
-        return scalar(item.value, op.number(dtype, item.value))
+        # It was rounded to its own type first.
+        return scalar(scalar(item.value, dtype).item(), op.number(dtype, item.value))
     if isinstance(item, SymbolicScalar):
         if item.is_concrete():
             return scalar(item.concrete(), op.number(dtype, item.concrete()))
@@ -304,17 +305,23 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
     if not isinstance(item, (int, float)):
         raise _kind_error(op, arg, item, "a tensor or a number")
     integer_only = op.integer_scalars_only and not isinstance(item, int)
-    if isinstance(item, float) and dtype.is_int or integer_only:
+    taken = op.number(dtype, item)
+    if isinstance(item, float) and taken.is_int or integer_only:
         raise error(
             TypeError,
             f"{op.name}(): float scalar incompatible with integer tensor dtype {dtype.name}",
             fix=f"write {int(item)}, or cast the tensor: pypto.cast(t, pypto.DT_FP32)",
         )
-    return scalar(item, op.number(dtype, item))
+    return scalar(item, taken)
 
 
 def _element(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
     if isinstance(item, Element):
+        if item.dtype.kind == "u" and item.value < 0:
+            raise error(
+                ValueError,
+                f"{op.name}(): negative scalar for unsigned {item.dtype.name}: {item.value}",
+            )
         return scalar(item.value, item.dtype)
     if isinstance(item, bool) or not isinstance(item, (int, float, np.generic)):
         raise _kind_error(op, arg, item, "a tensor, an Element or a number")
@@ -475,9 +482,8 @@ def check_static(name: str, type: TensorType) -> None:
 
 
 def _check_places(op: Op, name: str, type: TensorType) -> None:
-    check_static(op.name, type)
+    if name not in op.dynamic:
+        check_static(op.name, type)
     if type.dtype not in op.index_accept:
-        allowed = ", ".join(sorted(d.name for d in op.index_accept))
-        raise error(
-            TypeError, f"{op.name}(): {name} must be one of {allowed}, got {type.dtype.name}"
-        )
+        allowed = " or ".join(sorted(d.name for d in op.index_accept))
+        raise error(TypeError, f"{op.name}(): {name} must be {allowed}, got {type.dtype.name}")

@@ -31,6 +31,8 @@ INDENT = "  "
 COMMENT_COLUMN = 72
 # Arguments of these kinds are written without their names, as long as they come first.
 LEADING = frozenset({"tensor", "operand", "element", "tensors", "symint"})
+# A bound beyond this is none: it comes from arithmetic on a bound that is not known.
+FAR = INF >> 1
 # Words that stand for something else inside the arguments of a node.
 RESERVED = frozenset(
     {"and", "or", "if", "else", "in", "not", "is", "None", "True", "False", "inf", "nan"}
@@ -99,9 +101,9 @@ class _Writer:
     def type(self, value: Value) -> str:
         if isinstance(value.type, IntType):
             lo, hi = self.bounds.get(value, (-INF, INF))
-            if (lo, hi) == (-INF, INF):
-                return "int"
-            return f"int {lo if lo > -INF else ''}..{hi if hi < INF else ''}"
+            low = str(lo) if lo > -FAR else ""
+            high = str(hi) if hi < FAR else ""
+            return f"int {low}..{high}" if low or high else "int"
         type, storage = value.tensor, value.storage
         text = f"{type.dtype.short}{self.integers(type.shape)}"
         if type.valid != type.shape:

@@ -249,6 +249,9 @@ class Branch(Opened):
             b = self._late(name, a)
         if a is b or equal(a, b):
             return _Held(a)
+        for item in (a, b):
+            if isinstance(item, Conflict):
+                return _Held(item)
         bound = merge.integer(
             0 if a is UNBOUND else guard_of(a), 0 if b is UNBOUND else guard_of(b)
         )
@@ -278,8 +281,6 @@ class Branch(Opened):
                 return tensor
 
             return finish
-        if isinstance(first, Conflict) or isinstance(second, Conflict):
-            return _Held(first if isinstance(first, Conflict) else second)
         if first is second:
             kept = describe_one(first)
             return _Held(

@@ -19,7 +19,6 @@ from pypto.errors import Loc, PyptoNote, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
 from pypto.ir.graph import (
-    Node,
     Region,
     Storage,
     Value,
@@ -105,6 +104,8 @@ def raw(item: Any) -> sym.Expr:
 
 def guard_of(item: Any) -> SymInt:
     """1 where the name that holds it is bound for certain, else the condition."""
+    if isinstance(item, Conflict):
+        return 1
     guard = item._guard if isinstance(item, SymbolicScalar) else getattr(item, "guard", None)
     return guard.cond if isinstance(guard, Bound) else 1
 
@@ -253,6 +254,7 @@ class Loop(Opened):
         self.slots: dict[Value, tuple[Yield | None, Yield | None]] = {}
         self.params: dict[str, Any] = {}
         self.late_params: dict[str, Any] = {}
+        self.flags: dict[str, Value] = {}
         self.committed: dict[str, Loc | None] = {}
         trace_loops(trace).append(self)
         return self.index
@@ -277,11 +279,25 @@ class Loop(Opened):
         param = self.trace.own(int_value(name), self.scope)
         self.scope.region.params.append(param)
         self.slots[param] = (sym.simple(raw(item)), None)
-        scalar = SymbolicScalar(sym.leaf(param))
-        if isinstance(item, SymbolicScalar):
-            scalar._guard = item._guard
+        scalar = number(sym.leaf(param), name, self._carry_flag(name, item))
         self.params[name] = (param, scalar)
         return scalar
+
+    def _carry_flag(self, name: str, item: Any) -> SymInt:
+        """Whether a name is bound, from trip to trip; 1 where it is bound before the loop."""
+        before = guard_of(item)
+        if before == 1:
+            return 1
+        flag = self._new_flag(before)
+        self.flags[name] = flag
+        return sym.leaf(flag, 0, 1)
+
+    def _new_flag(self, before: SymInt) -> Value:
+        assert self.scope is not None
+        flag = self.trace.own(int_value(self.trace.fresh("b")), self.scope)
+        self.scope.region.params.append(flag)
+        self.slots[flag] = (before, None)
+        return flag
 
     def _carry_tensor(self, name: str, item: Tensor) -> Tensor:
         assert self.scope is not None and item._storage is not None
@@ -296,7 +312,9 @@ class Loop(Opened):
         self.scope.versions[storage] = param
         self.slots[param] = (init, None)
         carried = Tensor.of(trace, storage)
-        carried.guard = item.guard
+        bound = self._carry_flag(name, item)
+        if bound != 1:
+            carried.guard = Bound(name, bound)
         self.params[name] = (param, carried)
 
         def commit() -> Storage:
@@ -320,14 +338,12 @@ class Loop(Opened):
             and loop.entry.get(name, UNBOUND) is UNBOUND and loop.is_around(self)
         ]
         outer = around[-1].late(name, like) if around else None
-        flag = trace.own(int_value(trace.fresh("b")), self.scope)
-        bound = sym.leaf(flag, 0, 1)
         item: Any
         if is_number(like):
             param = trace.own(int_value(trace.fresh("n")), self.scope)
             self.scope.region.params.append(param)
             self.slots[param] = (0 if outer is None else sym.simple(raw(outer)), None)
-            item = number(sym.leaf(param), name, bound)
+            item = number(sym.leaf(param), name, -1)
         else:
             storage = Storage(like._storage.type, name)
             type = like._storage.type
@@ -338,12 +354,15 @@ class Loop(Opened):
             self.slots[param] = (init, None)
             self._carry_extents(param, init)
             item = Tensor.of(trace, storage)
-            item.guard = Bound(name, bound)
-        self.scope.region.params.append(flag)
-        self.slots[flag] = (0 if outer is None else guard_of(outer), None)
+        flag = self._new_flag(0 if outer is None else guard_of(outer))
+        bound = Bound(name, sym.leaf(flag, 0, 1))
+        if isinstance(item, SymbolicScalar):
+            item._guard = bound
+        else:
+            item.guard = bound
         self.late_params[name] = item
         self.params[name] = (param, item)
-        self.flags = {**getattr(self, "flags", {}), name: flag}
+        self.flags[name] = flag
         return item
 
     def is_around(self, other: Loop) -> bool:
@@ -508,19 +527,31 @@ class Loop(Opened):
                 return lambda results: number(
                     self._result(results[param], end), name, _flag_of(results, flag), True
                 )
-        elif is_plain(end) and not self.trace.knows(end._storage, self.outer):
-            if entry is UNBOUND or self.runs or (is_plain(entry) and same_kind(entry, end)):
-                init_value = self._outer_read(entry) if is_plain(entry) and same_kind(
-                    entry, end
-                ) else None
-                param = self._new_param(name, end, init_value)
+        elif is_plain(end):
+            fits = is_plain(entry) and same_kind(entry, end)
+            if self.trace.knows(end._storage, self.outer):
+                if self.runs:
+                    return lambda results: end
+                if entry is UNBOUND:
+                    flag = self._bound_flag(entry, end)
+                    return lambda results: self._maybe(name, end, _flag_of(results, flag))
+            if entry is UNBOUND or self.runs or fits:
+                param = self._new_param(name, end, self._outer_read(entry) if fits else None)
                 flag = self._bound_flag(entry, end)
                 return lambda results: self._tensor_result(
-                    name, results[param], _flag_of(results, flag), (entry,)
+                    name, results[param], _flag_of(results, flag), (entry, end)
                 )
         elif entry is UNBOUND or self.runs:
             return lambda results: end
         return lambda results: _conflict(name, entry, end, "before and after the loop")
+
+    def _maybe(self, name: str, item: Tensor, bound: SymInt) -> Tensor:
+        """A second handle on a tensor, for a name that may be unbound."""
+        assert item._storage is not None
+        same = Tensor.of(self.trace, item._storage)
+        if bound != 1:
+            same.guard = Bound(name, bound, after_loop=True)
+        return same
 
     def _needs_entry(self, name: str, entry: Any) -> bool:
         """Whether a later trip would read another object than the one bound before the loop."""
@@ -539,13 +570,15 @@ class Loop(Opened):
         param, carried = self.params[name]
         late = name in self.late_params
         fits = is_number(end) if is_number(carried) else is_plain(end) and same_kind(end, carried)
-        if not late and not fits and not self._uses(param):
+        if not fits and not self._uses(param):
             # No trip reads what it starts with, so it need not be carried.
-            self.slots[param] = (self.slots[param][0], self._itself(param))
+            for unused in (param, self.flags.get(name)):
+                if unused is not None:
+                    self.slots[unused] = (self.slots[unused][0], self._itself(unused))
             del self.params[name]
             return self._plan(name, end)
-        if late:
-            flag = self.flags[name]
+        flag = self.flags.get(name)
+        if flag is not None:
             self.slots[flag] = (self.slots[flag][0], guard_of(end) if end is not UNBOUND else 0)
         if is_number(carried):
             if end is carried or (is_number(end) and raw(end) == raw(carried)):
@@ -562,10 +595,8 @@ class Loop(Opened):
                     )
             else:
                 raise self._changed(name, entry if not late else carried, end)
-            bound = None if not late else self.flags[name]
-            guard = guard_of(entry) if not late else 1
             return lambda results: number(
-                sym.leaf(results[param]), name, _flag_of(results, bound) if bound else guard, True
+                sym.leaf(results[param]), name, _flag_of(results, flag), True
             )
         if end is carried or (end is entry and end is not UNBOUND):
             storage = carried._storage if late else entry._storage
@@ -588,21 +619,29 @@ class Loop(Opened):
                 self._warn_alias(name, entry)
         else:
             raise self._changed(name, entry if not late else carried, end)
-        if late:
-            flag = self.flags[name]
-            return lambda results: self._tensor_result(
-                name, results[param], _flag_of(results, flag), ()
-            )
-        guard = guard_of(entry)
-        return lambda results: self._tensor_result(name, results[param], guard, (entry, end))
+        alternatives = () if late else (entry, end)
+        return lambda results: self._tensor_result(
+            name, results[param], _flag_of(results, flag), alternatives
+        )
 
     def _uses(self, param: Value) -> bool:
-        """Whether the body reads a parameter."""
+        """Whether the body reads a parameter, be it as the result of a branch or a loop."""
         assert self.scope is not None
-        return any(
-            param in node.operands or param in node.scalars() or param in _yields(node)
-            for node in walk(self.scope.region)
-        )
+        passed = [param]
+        while passed:
+            value = passed.pop()
+            for node in walk(self.scope.region):
+                if value in node.operands or value in node.scalars():
+                    return True
+                inits = node.attrs.get("inits", ())
+                if value in [v for v in inits if isinstance(v, Value)]:
+                    return True
+                for region in node.regions:
+                    if value in leaves_of(region.yields):
+                        return True
+                    if node.op is control.COND and value in region.yields:
+                        passed.append(node.results[region.yields.index(value)])
+        return False
 
     def _itself(self, param: Value) -> Yield:
         return sym.leaf(param) if is_int(param) else param
@@ -636,14 +675,6 @@ class Loop(Opened):
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
             "pypto.is_loop_begin(i)",
         )
-
-
-def _yields(node: Node) -> list[Any]:
-    found: list[Any] = []
-    for region in node.regions:
-        found += [y for y in region.yields if isinstance(y, Value)]
-        found += list(leaves_of(region.yields))
-    return found + [v for v in node.attrs.get("inits", ()) if isinstance(v, Value)]
 
 
 def trace_loops(trace: build.Trace) -> list[Loop]:
