@@ -3,7 +3,7 @@
 In: a seed. Out: the text, the shapes of its arguments and the names of the constructs in it. The
 writer keeps to forms that have a plain meaning under tracing: it tracks which tensors a name may
 stand for, so that it never writes in place through a name that control flow merged, and which rows
-of a tensor are valid. Longer than other files, since the statements of one grammar belong together.
+of a tensor are valid. More than 600 lines, since the statements of one grammar belong together.
 """
 
 import ast
@@ -370,9 +370,13 @@ class Writer:
     def int_expr(self, depth=2):
         r = self.r
         if depth <= 0 or self.chance(0.4):
-            form = r.randrange(6)
+            form = r.randrange(7)
             if form == 0:
                 return str(r.randint(0, 6))
+            ragged = self.names(lambda t: t.cls < FULL) if form == 6 else []
+            if ragged:
+                self.saw("valid extent read")
+                return f"{r.choice(ragged).name}.valid_shape[0]"
             if form == 1 and self.env.tensors["x"].dynamic:
                 return "x.shape[0]"
             if form <= 2:
@@ -664,6 +668,8 @@ class Writer:
             ]  # fmt: skip
         if not self.frames:
             forms += [(self.s_container, 3), (self.s_inplace_reshape, 2), (self.s_chain, 1)]
+        else:
+            forms.append((self.s_inplace_reshape, 1))
         for _ in range(8):
             kinds, weights = zip(*forms, strict=True)
             if self.r.choices(kinds, weights)[0](depth) is not False:
@@ -694,6 +700,8 @@ class Writer:
         if t.shape[-1] > 1 and len(t.shape) == 2 and self.chance(0.15):
             self.saw("clamped product")
             self.put(f"{t.name} = pypto.minimum(pypto.maximum({t.name} * {value}, -9.0), 9.0)")
+        elif self.chance(0.2):
+            self.put(f"{t.name} = {self.expr(t.shape, t.cls, 1)} + 0")
         elif self.chance(0.4):
             self.saw("augmented rebinding")
             self.put(f"{t.name} {op}= {value}")
@@ -733,7 +741,7 @@ class Writer:
         value = self.expr((rows, cols), cls, 2)
         at = self.offset(0, t.shape[0] - rows)
         left = self.offset(0, t.shape[1] - cols)
-        form = r.randrange(6)
+        form = r.randrange(7)
         window = f"{t.name}[{self.cut([at, left], (rows, cols), t)}]"
         if form == 0 and cls == FULL:
             self.saw("augmented slice")
@@ -750,6 +758,9 @@ class Writer:
         elif form == 3:
             self.saw("open slice")
             self.put(f"{t.name}[{at}:, {left}:] = {value}")
+        elif form == 4 and cls == FULL:
+            self.saw("atomic add")
+            self.put(f"pypto.atomic_add({value}, [{at}, {left}], {t.name})")
         else:
             self.saw("slice write")
             self.put(f"{window} = {value}")
@@ -760,7 +771,7 @@ class Writer:
         t = self.writable(lambda t: not t.dynamic)
         if t is None:
             return False
-        param = t in self.params or any(s.pinned for s in t.stores)
+        param = t in self.params or all(s.pinned for s in t.stores)
         cls = self.r.choice((FULL, SOME, ANY)) if param else max(s.cls for s in t.stores)
         cls = FULL if len(t.shape) != 2 else cls
         value = self.expr(t.shape, cls, 2)
@@ -997,6 +1008,7 @@ class Writer:
         self.put(f"{name} = pypto.reshape({t.name}, {text}, inplace=True)")
         self.env.tensors[name] = _Tensor(name, shape, t.stores, dynamic=t.dynamic)
         self.fixed.add(name)
+        self.stored(name)
         self.saw("in-place reshape")
         return None
 

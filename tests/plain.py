@@ -3,8 +3,8 @@
 In: the function as the user wrote it, and arrays. Out: the arrays, changed in place. `pypto.loop`
 is a range, a symbolic integer an int, a tensor a NumPy array with a valid box; what lies outside
 the box, and memory that nobody wrote, holds a poison. Nothing here comes from the package but its
-public constants, so that the judge and the judged share no mistake. Longer than most files, since
-a judge should be read in one piece.
+public constants, so that the judge and the judged share no mistake. More than 600 lines, since a
+judge should be read in one piece.
 """
 
 import contextlib

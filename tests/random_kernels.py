@@ -119,7 +119,8 @@ def _smaller(tree):
                 choices = list(_shorter_lists(owner, attribute, value))
             elif isinstance(value, ast.expr) and attribute not in ("func", "annotation"):
                 choices = [n for n in ast.walk(value) if isinstance(n, ast.expr) and n is not value]
-                choices = [n for n in choices if not isinstance(n, (ast.Slice, ast.Lambda))][:12]
+                choices = [n for n in choices if not isinstance(n, (ast.Slice, ast.Lambda))]
+                choices = [n for n in choices if getattr(n, "id", "") != "pypto"][:12]
             else:
                 continue
             for choice in choices:

@@ -127,7 +127,7 @@ def may_import(source: str, target: str) -> bool:
 
 
 def cycles(edges: set[tuple[str, str]]) -> set[str]:
-    """The nodes that remain when those without an edge in or out are taken away, again and again."""
+    """The nodes that remain when those without an edge in or out are taken away, repeatedly."""
     left = {(a, b) for a, b in edges if a != b}
     while True:
         inner = {(a, b) for a, b in left if {a, b} <= {a for a, _ in left} & {b for _, b in left}}

@@ -16,7 +16,7 @@ SEEDS = range(500)
 BATCH = 20
 # Every construct that the grammar writes; each must be in at least five of the kernels.
 CONSTRUCTS = """
-    alias · and/or condition · and/or value · assemble · assemble list · assert ·
+    alias · and/or condition · and/or value · assemble · assemble list · assert · atomic add ·
     augmented rebinding · augmented scalar write · augmented slice · begin accumulator ·
     begin/end · bound in a loop, read after · broadcast · carried counter · carried tensor ·
     chained comparison · clamped product · closure · concat · container · data bound · del ·
@@ -29,8 +29,9 @@ CONSTRUCTS = """
     reduction · reshape · reverse offset · scalar read · scalar write · several results · slice ·
     slice write · static break/continue · static if · static iteration over tensors ·
     static loop · static while · step · swapped counters · swapped tensors · symbolic if ·
-    symbolic scalar operand · tensor ternary · ternary · transpose · triangular · valid_shape ·
-    view · whole write · write through a container · write through a loop variable · zero trips
+    symbolic scalar operand · tensor ternary · ternary · transpose · triangular ·
+    valid extent read · valid_shape · view · whole write · write through a container ·
+    write through a loop variable · zero trips
 """
 
 

@@ -145,6 +145,55 @@ graph g:
     )
 
 
+def test_what_is_known_of_an_integer_is_not_lost():
+    """Types were simplified by the bounds of the parameter; what it starts from has none."""
+    text = lines(
+        """
+graph g:
+  param i : int32[1]
+  param x : fp32[4]
+  param out : fp32[4]
+  %0 = item(i, index=(0,)) : int
+  %1, %2 = loop(0, 2, 1) : fp32[4], int
+    index %3 : int
+    carry %4 = x : fp32[4] in %1
+    carry %5 = %0 : int 0..4
+    %6 = view(%4, shape=(4,), offsets=(0,)) : fp32[4]
+    %7 = view(x, shape=(4,), offsets=(4 - %5,)) : fp32[4] valid [%5]
+    %8 = add(%6, %7) : fp32[4] valid [%5]
+    print(items=(%8,), cond=0)
+    yield %6, %5
+  %9 = assemble(%1, out, offsets=(0,)) : fp32[4] in out
+"""
+    )
+    graph = parse(text)
+    verify(graph)
+    drop_invariant(graph)
+    verify(graph)
+    assert "carry %5 = %0 : int 0..4" in to_text(graph)
+
+
+def test_a_number_that_was_an_integer_of_the_run_gets_its_type():
+    graph = parse(
+        """
+graph g:
+  param x : fp16[2]
+  param out : fp16[2]
+  %0, %1 = loop(0, 2, 1) : int, fp16[2] in out
+    index %2 : int
+    carry %3 = 3 : int
+    carry %4 = out : fp16[2] in out
+    %5 = add(x, %3 + 1) : fp16[2]
+    %6 = assemble(%5, %4, offsets=(0,)) : fp16[2] in out
+    yield %3, %6
+"""
+    )
+    drop_invariant(graph)
+    verify(graph)
+    number = graph.body.nodes[0].regions[0].nodes[0].attrs["other"]
+    assert (number.dtype, number) == (np.float32, 4)
+
+
 def test_a_name_that_keeps_an_old_value_stays_a_parameter():
     """The parameter holds the value at the start; the memory that it came from is written."""
     text = lines(

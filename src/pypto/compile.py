@@ -26,6 +26,7 @@ from pypto.errors import PyptoWarning, error, warn
 from pypto.interp.run import Program, prepare
 from pypto.ir.graph import Graph
 from pypto.ir.rewrite import PASSES
+from pypto.ir.text import to_text
 from pypto.ir.verify import verify
 from pypto.trace.results import check_reads, written_params
 from pypto.trace.run import TensorSpec, Traced, trace_kernel
@@ -126,7 +127,7 @@ def _dump(stage: str, compiled: Compiled) -> None:
         return
     os.makedirs(folder, exist_ok=True)
     with open(os.path.join(folder, f"{compiled.graph.name}.{stage}.txt"), "w") as file:
-        file.write(str(compiled.graph) + "\n")
+        file.write(to_text(compiled.graph) + "\n")
 
 
 def _report(compiled: Compiled) -> None:
@@ -135,4 +136,4 @@ def _report(compiled: Compiled) -> None:
         times = ", ".join(f"{name} {1e3 * s:.1f} ms" for name, s in compiled.seconds.items())
         print(f"[pypto] {compiled.text.name}: {times}")
     if level >= 3:
-        print(compiled.text)
+        print(to_text(compiled.text))

@@ -444,6 +444,13 @@ def _move(self: Tensor, other: Tensor) -> None:
     if storage.param is not None:
         _write("Assemble", control.ASSEMBLE, source, [0] * kind.rank, self)
         return
+    if self._shape is not None and not kind.is_full:
+        raise error(
+            ValueError,
+            f"move: a partly valid tensor, valid {_texts(kind.valid)} of {_texts(kind.shape)}, into "
+            "an in-place reshape",
+            fix="make it fully valid first: pypto.fillpad(t)",
+        )
     destination = self.value()
     attrs = {"src": Slot(0), "dst": Slot(1)}
     node = build.current().emit(

@@ -65,21 +65,24 @@ class Merge:
         self.pending.append((a, b))
         return len(self.kinds) - 1
 
-    def integer(self, a: SymInt, b: SymInt) -> SymInt | int:
-        """An integer that differs by arm: an expression if both can be seen here, else a result."""
+    def integer(self, a: SymInt, b: SymInt, high: SymInt | None = None) -> Any:
+        """An integer that differs by arm: an expression if both can be seen here, else a result,
+        which lies between 0 and `high` where that is given.
+        """
         if a == b and build.visible(self.trace, a):
             return a
         if not build.visible(self.trace, (a, b)):
-            return Late(self.slot(INT, None, a, b))  # type: ignore[return-value]
+            return Late(self.slot(INT, None, a, b), high)
         chosen = sym.select(self.cond, a, b)
         if chosen.depth > MAX_DEPTH:
-            return Late(self.slot(INT, None, a, b))  # type: ignore[return-value]
+            return Late(self.slot(INT, None, a, b), high)
         return sym.simple(chosen)
 
     def tensor(self, a: Value, b: Value, storage: Storage) -> tuple[int, list[Any]]:
         """A tensor result, and its valid extents."""
         extents = [
-            self.integer(x, y) for x, y in zip(a.tensor.valid, b.tensor.valid, strict=True)
+            self.integer(x, y, size)
+            for x, y, size in zip(a.tensor.valid, b.tensor.valid, a.tensor.shape, strict=True)
         ]
         return self.slot(full_type(a.tensor), storage, a, b), extents
 
@@ -102,11 +105,13 @@ class Merge:
 class Late:
     """An integer that is a result of the branch: known once the branch has been emitted."""
 
-    def __init__(self, slot: int) -> None:
+    def __init__(self, slot: int, high: SymInt | None) -> None:
         self.slot = slot
+        self.high = high
 
     def of(self, results: list[Value]) -> SymInt:
-        return sym.leaf(results[self.slot])
+        value = results[self.slot]
+        return sym.leaf(value, 0, self.high) if isinstance(self.high, int) else sym.leaf(value)
 
 
 def settle(item: Any, results: list[Value]) -> SymInt:
@@ -145,19 +150,7 @@ def finish_storages(
 
 def set_valid(value: Value, extents: list[Any], results: list[Value]) -> None:
     assert isinstance(value.type, TensorType)
-    valid = tuple(
-        _bounded(settle(e, results), size)
-        for e, size in zip(extents, value.type.shape, strict=True)
-    )
-    value.type = value.type.with_valid(valid)
-
-
-def _bounded(extent: SymInt, size: SymInt) -> SymInt:
-    if isinstance(extent, int) or not isinstance(size, int):
-        return extent
-    leaves = list(extent.leaves())
-    one = len(leaves) == 1 and extent == sym.leaf(leaves[0])
-    return sym.leaf(leaves[0], 0, size) if one else extent
+    value.type = value.type.with_valid(tuple(settle(e, results) for e in extents))
 
 
 class Branch(Opened):
@@ -253,7 +246,7 @@ class Branch(Opened):
             if isinstance(item, Conflict):
                 return _Held(item)
         bound = merge.integer(
-            0 if a is UNBOUND else guard_of(a), 0 if b is UNBOUND else guard_of(b)
+            0 if a is UNBOUND else guard_of(a), 0 if b is UNBOUND else guard_of(b), 1
         )
         first = b if a is UNBOUND else a
         second = a if b is UNBOUND else b
@@ -306,7 +299,7 @@ class Branch(Opened):
         zeros = [0] * value.tensor.rank
         valid = list(value.tensor.valid)
         extents = [
-            merge.integer(v if index == 0 else z, z if index == 0 else v) if v != s else s
+            merge.integer(v if index == 0 else z, z if index == 0 else v, s) if v != s else s
             for v, z, s in zip(valid, zeros, value.tensor.shape, strict=True)
         ]
 

@@ -19,6 +19,7 @@ from pypto.errors import Loc, PyptoNote, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
 from pypto.ir.graph import (
+    Node,
     Region,
     Storage,
     Value,
@@ -249,7 +250,8 @@ class Loop(Opened):
         region.params.append(index)
         low, high = _index_bounds(start, stop, step)
         self.index = SymbolicScalar(sym.leaf(index, low, high))
-        self.index.bounds = LoopBounds(start, stop, step)
+        # Begin and end are those of the whole loop, also in one group of an unrolled one.
+        self.index.bounds = LoopBounds(self.bounds.start, self.bounds.stop, step)
         # What each parameter starts from and what it becomes, in the order they were made.
         self.slots: dict[Value, tuple[Yield | None, Yield | None]] = {}
         self.params: dict[str, Any] = {}
@@ -513,8 +515,9 @@ class Loop(Opened):
         entry = self.entry.get(name, UNBOUND)
         if name in self.params:
             return self._plan_carried(name, entry, end)
-        if isinstance(end, Conflict) or isinstance(entry, Conflict) and not self.runs:
-            return lambda results: end
+        for item in (end,) if self.runs else (entry, end):
+            if isinstance(item, Conflict):
+                return lambda results: item
         if end is UNBOUND and entry is UNBOUND or equal(entry, end):
             return lambda results: entry
         if self._needs_entry(name, entry):
@@ -625,22 +628,19 @@ class Loop(Opened):
         )
 
     def _uses(self, param: Value) -> bool:
-        """Whether the body reads a parameter, be it as the result of a branch or a loop."""
+        """Whether the body reads a parameter, be it through inner loops and branches."""
         assert self.scope is not None
-        passed = [param]
+        nodes = list(walk(self.scope.region))
+        passed, seen = [param], {param}
         while passed:
             value = passed.pop()
-            for node in walk(self.scope.region):
+            for node in nodes:
                 if value in node.operands or value in node.scalars():
                     return True
-                inits = node.attrs.get("inits", ())
-                if value in [v for v in inits if isinstance(v, Value)]:
-                    return True
-                for region in node.regions:
-                    if value in leaves_of(region.yields):
-                        return True
-                    if node.op is control.COND and value in region.yields:
-                        passed.append(node.results[region.yields.index(value)])
+                for other in _flows(node, value):
+                    if other not in seen:
+                        seen.add(other)
+                        passed.append(other)
         return False
 
     def _itself(self, param: Value) -> Yield:
@@ -675,6 +675,21 @@ class Loop(Opened):
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
             "pypto.is_loop_begin(i)",
         )
+
+
+def _flows(node: Node, value: Value) -> Iterator[Value]:
+    """Parameters and results of a loop or branch that may hold the value handed to it."""
+    is_loop = node.op is control.LOOP
+    for region in node.regions:
+        params = region.params[1:] if is_loop else [None] * len(node.results)
+        inits = node.attrs["inits"] if is_loop else [None] * len(node.results)
+        for slots in zip(params, inits, region.yields, node.results, strict=True):
+            if any(_holds(given, value) for given in slots[1:3]):
+                yield from (v for v in (slots[0], slots[3]) if v is not None)
+
+
+def _holds(given: Yield | None, value: Value) -> bool:
+    return given is value or value in leaves_of(given)
 
 
 def trace_loops(trace: build.Trace) -> list[Loop]:
