@@ -131,6 +131,7 @@ def __getattr__(name: str) -> _Any:
     close = _nearest(name, __all__)
     raise _error(
         AttributeError,
-        f"module 'pypto' has no attribute '{name}'" + (f"; did you mean `{close}`?" if close else ""),
+        f"module 'pypto' has no attribute '{name}'"
+        + (f"; did you mean `{close}`?" if close else ""),
         fix=f"pypto.{close}" if close else None,
     )

@@ -212,9 +212,7 @@ def adopt(cause: BaseException, loc: Loc | None) -> PyptoError:
         made = error_class(FeError, builtin)
     except TypeError:
         # A class of the user's whose layout does not combine: the builtin behind it does.
-        made = error_class(
-            FeError, next(c for c in builtin.__mro__ if c.__module__ == "builtins")
-        )
+        made = error_class(FeError, next(c for c in builtin.__mro__ if c.__module__ == "builtins"))
     return made(text or builtin.__name__, loc=loc)
 
 

@@ -62,7 +62,7 @@ def _annotations(function: FunctionType, around: Mapping[str, Any]) -> dict[str,
     for name, annotation in function.__annotations__.items():
         if isinstance(annotation, str):
             try:
-                annotation = eval(annotation, dict(names))  # noqa: S307 - the user's own annotation
+                annotation = eval(annotation, dict(names))
             except (NameError, AttributeError, SyntaxError, TypeError):
                 annotation = None
         found[name] = annotation
@@ -362,9 +362,7 @@ class JitKernel:
                 dims[axis] = None
         return tuple(dims)
 
-    def _check_written(
-        self, arguments: list[memory.Argument], written: frozenset[int]
-    ) -> None:
+    def _check_written(self, arguments: list[memory.Argument], written: frozenset[int]) -> None:
         for index in sorted(written):
             argument = arguments[index]
             label = self._label(index)

@@ -133,7 +133,9 @@ class Element:
                 fix=f"pypto.Element(pypto.{data.name}, {dtype!r})",
             )
         if not isinstance(dtype, DataType):
-            raise error(TypeError, f"Element(dtype, value): dtype must be a DataType, got {dtype!r}")
+            raise error(
+                TypeError, f"Element(dtype, value): dtype must be a DataType, got {dtype!r}"
+            )
         if isinstance(data, (np.integer, np.floating, np.bool_)):
             data = data.item()
         if not isinstance(data, (int, float)):

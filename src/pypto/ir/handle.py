@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pypto.errors import error
-from pypto.ir import build, sym
+from pypto.ir import build
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Storage, Value
 from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
@@ -68,9 +68,7 @@ class Tensor:
                 fix=f"pypto.Tensor([], pypto.{shape.name})",
             )
         if dtype is not None and not isinstance(dtype, DataType):
-            raise error(
-                TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}"
-            )
+            raise error(TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}")
         self._name = name
         self.explicit_dtype = dtype is not None
         self.explicit_format = format is not None
@@ -109,7 +107,9 @@ class Tensor:
             elif isinstance(item, dict):
                 given.update(item)
             else:
-                raise error(TypeError, f"Tensor[...] takes shape, dtype, format, name, got {item!r}")
+                raise error(
+                    TypeError, f"Tensor[...] takes shape, dtype, format, name, got {item!r}"
+                )
         return cls(**given)
 
     @classmethod
@@ -166,7 +166,11 @@ class Tensor:
     def _as_alias(self, trace: build.Trace, value: Value, shape: Shape) -> Value:
         type = full(value.tensor.dtype, shape, value.tensor.format)
         node = trace.emit(
-            REGISTRY["alias"], (value,), {"input": Slot(0), "shape": shape}, (type,), (value.storage,)
+            REGISTRY["alias"],
+            (value,),
+            {"input": Slot(0), "shape": shape},
+            (type,),
+            (value.storage,),
         )
         return node.result
 

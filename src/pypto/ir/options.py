@@ -133,7 +133,9 @@ def check_options(group: str, options: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for key, value in options.items():
         if key in LEGACY and key not in known:
-            warn(PyptoNote, f"option {group}.{key} belongs to an older toolkit and is ignored", None)
+            warn(
+                PyptoNote, f"option {group}.{key} belongs to an older toolkit and is ignored", None
+            )
             continue
         if key not in known:
             close = nearest(key, list(known))
@@ -417,7 +419,8 @@ def _apply(groups: Mapping[str, Any]) -> None:
             close = nearest(name, [*known, "vec_tile_shapes", "cube_tile_shapes"])
             raise error(
                 TypeError,
-                f"unexpected keyword argument '{name}'" + (f"; did you mean '{close}'?" if close else ""),
+                f"unexpected keyword argument '{name}'"
+                + (f"; did you mean '{close}'?" if close else ""),
             )
 
 

@@ -25,7 +25,6 @@ NOT_CONCRETE_FIX = (
 )
 
 
-
 class LoopBounds:
     """What an index knows of its own loop, for `is_loop_begin` and `is_loop_end`."""
 
@@ -70,7 +69,9 @@ class SymbolicScalar:
         elif isinstance(value, (int, np.integer)):
             self._expr = sym.const(int(value))
         else:
-            raise error(TypeError, f"Invalid type. SymbolicScalar() takes an int or a name, got {value!r}")
+            raise error(
+                TypeError, f"Invalid type. SymbolicScalar() takes an int or a name, got {value!r}"
+            )
 
     @property
     def expr(self) -> Expr:
@@ -91,8 +92,12 @@ class SymbolicScalar:
         if self._name is not None:
             return True
         terms = self.expr.terms
-        return self._expr.const == 0 and len(terms) == 1 and all(
-            f == 1 and len(m) == 1 and m[0].op in ("symbol", "value") for m, f in terms.items()
+        return (
+            self._expr.const == 0
+            and len(terms) == 1
+            and all(
+                f == 1 and len(m) == 1 and m[0].op in ("symbol", "value") for m, f in terms.items()
+            )
         )
 
     def is_expression(self) -> bool:
@@ -271,7 +276,7 @@ def as_sym_int(x: Any) -> SymInt:
     return sym.simple(operand(x))
 
 
-def min(a: Any, b: Any) -> SymbolicScalar:  # noqa: A001 - the language's name
+def min(a: Any, b: Any) -> SymbolicScalar:
     """The smaller of two integers, each an int or a symbolic scalar.
 
     >>> import pypto
@@ -281,7 +286,7 @@ def min(a: Any, b: Any) -> SymbolicScalar:  # noqa: A001 - the language's name
     return SymbolicScalar(sym.minimum(operand(a), operand(b)))
 
 
-def max(a: Any, b: Any) -> SymbolicScalar:  # noqa: A001 - the language's name
+def max(a: Any, b: Any) -> SymbolicScalar:
     """The larger of two integers, each an int or a symbolic scalar.
 
     >>> import pypto

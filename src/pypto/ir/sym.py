@@ -18,6 +18,7 @@ from pypto.errors import error
 
 INF = 1 << 62
 
+
 class Atom:
     """An integer that is no polynomial of others.  Interned, so identity is equality."""
 

@@ -139,7 +139,9 @@ INT = IntType()
 Type = TensorType | IntType
 
 
-def full(dtype: DataType, shape: Shape, format: TileOpFormat = TileOpFormat.TILEOP_ND) -> TensorType:
+def full(
+    dtype: DataType, shape: Shape, format: TileOpFormat = TileOpFormat.TILEOP_ND
+) -> TensorType:
     """A fully valid tensor type."""
     return TensorType(dtype, shape, shape, format)
 

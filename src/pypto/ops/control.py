@@ -8,13 +8,15 @@ from __future__ import annotations
 
 from pypto.ir import build, sym
 from pypto.ir.dtype import SUPPORTED
+from pypto.ir.op import Arg, Family, Op, all_valid, register, same_shape, same_valid
 from pypto.ir.scalar import set_spill
 from pypto.ir.sym import Expr
 from pypto.ir.types import INT
-from pypto.ir.op import Arg, Family, Op, all_valid, register, same_shape, same_valid
 
 
-def _record(name: str, sentence: str, args: tuple[Arg, ...], family: Family, **fields: object) -> Op:
+def _record(
+    name: str, sentence: str, args: tuple[Arg, ...], family: Family, **fields: object
+) -> Op:
     return register(
         Op(
             name,
@@ -57,7 +59,10 @@ REQUIRE = _record(
     Family.CONTROL,
 )
 INTEGER = _record(
-    "integer", "Gives an expression over integers a name.", (Arg("value", "symint"),), Family.CONTROL
+    "integer",
+    "Gives an expression over integers a name.",
+    (Arg("value", "symint"),),
+    Family.CONTROL,
 )
 
 
@@ -90,7 +95,10 @@ VIEW = _record(
     Family.CONTROL,
 )
 RESHAPE = _record(
-    "reshape", "The same elements in another shape.", (Arg("input"), Arg("shape", "any")), Family.CONTROL
+    "reshape",
+    "The same elements in another shape.",
+    (Arg("input"), Arg("shape", "any")),
+    Family.CONTROL,
 )
 ALIAS = _record(
     "alias",

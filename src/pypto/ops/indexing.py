@@ -118,9 +118,7 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
         return self
     if isinstance(key, slice) and isinstance(key.stop, Tensor):
         if isinstance(key.start, bool) or not isinstance(key.start, int):
-            raise error(
-                TypeError, f"gather key.start must be int, got {type(key.start).__name__}"
-            )
+            raise error(TypeError, f"gather key.start must be int, got {type(key.start).__name__}")
         return FUNCTIONS["gather"](self, key.start, key.stop)
     if isinstance(key, tuple) and not key:
         return self

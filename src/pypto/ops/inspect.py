@@ -23,7 +23,9 @@ def pass_verify_print(*values: Any, cond: Any = 1) -> None:
     Errors: TypeError F00001 if `cond` is no number.  Source: the printing of the language.
     """
     if not is_sym_int(cond):
-        raise error(TypeError, f"cond must be an int or a symbolic scalar, got {type(cond).__name__}")
+        raise error(
+            TypeError, f"cond must be an int or a symbolic scalar, got {type(cond).__name__}"
+        )
     operands: list[Value] = []
     items: list[Any] = []
     for value in values:

@@ -10,7 +10,9 @@ from pypto.ir.handle import Tensor
 from pypto.ir.op import OPERATORS
 
 
-def scalar_div(operand: Tensor, value: Element | int | float, reverse_operand: bool = False) -> Tensor:
+def scalar_div(
+    operand: Tensor, value: Element | int | float, reverse_operand: bool = False
+) -> Tensor:
     """`operand / value`, or `value / operand` where `reverse_operand` is set."""
     return OPERATORS["__rtruediv__" if reverse_operand else "__truediv__"](operand, value)
 

@@ -23,13 +23,16 @@ from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import INT, Shape, TensorType
 from pypto.ops import control
 
-SYMBOLIC_SHAPE_FIX = "put it in offsets or valid_shape; extents are module constants or int arguments"
+SYMBOLIC_SHAPE_FIX = (
+    "put it in offsets or valid_shape; extents are module constants or int arguments"
+)
 
 
 def _tensor(name: str, argument: str, item: Any) -> Tensor:
     if not isinstance(item, Tensor):
         raise error(
-            TypeError, f"{name}(): {argument} must be a tensor, got {type(item).__name__} ({item!r})"
+            TypeError,
+            f"{name}(): {argument} must be a tensor, got {type(item).__name__} ({item!r})",
         )
     return item
 
@@ -283,9 +286,7 @@ def _write(name: str, op: Any, src: Any, offsets: Any, dst: Any) -> None:
     valid = _grown_valid(name, type, starts, destination)
     result = destination.tensor.with_valid(valid)
     attrs = {"src": Slot(0), "dst": Slot(1), "offsets": starts}
-    node = build.current().emit(
-        op, (value, destination), attrs, (result,), (target.storage,)
-    )
+    node = build.current().emit(op, (value, destination), attrs, (result,), (target.storage,))
     target.replace(node.result)
 
 
@@ -374,9 +375,7 @@ def _union_is_box(valid: Shape, written: Shape, starts: Shape, ends: Shape) -> S
     rank = range(len(valid))
     at_start = [sym.compare("le", o, 0) for o in starts]
     inside = [sym.compare("le", e, v) for e, v in zip(ends, valid, strict=True)]
-    covers = [
-        sym.logical("and", at_start[a], sym.compare("le", valid[a], ends[a])) for a in rank
-    ]
+    covers = [sym.logical("and", at_start[a], sym.compare("le", valid[a], ends[a])) for a in rank]
     legal = sym.logical("or", _is_empty(written), _all(inside))
     legal = sym.logical("or", legal, _all(covers))
     legal = sym.logical("or", legal, sym.logical("and", _is_empty(valid), _all(at_start)))
@@ -453,9 +452,7 @@ def _move(self: Tensor, other: Tensor) -> None:
         )
     destination = self.value()
     attrs = {"src": Slot(0), "dst": Slot(1)}
-    node = build.current().emit(
-        control.MOVE, (source, destination), attrs, (kind,), (storage,)
-    )
+    node = build.current().emit(control.MOVE, (source, destination), attrs, (kind,), (storage,))
     self.replace(node.result)
 
 
@@ -733,9 +730,7 @@ def _int_range(dtype: DataType) -> tuple[int, int]:
 def _check_index(type: TensorType, index: Shape) -> None:
     for axis, (i, size) in enumerate(zip(index, type.shape, strict=True)):
         if isinstance(i, int) and isinstance(size, int) and not 0 <= i < size:
-            raise error(
-                IndexError, f"index {i} is out of range for axis {axis} with extent {size}"
-            )
+            raise error(IndexError, f"index {i} is out of range for axis {axis} with extent {size}")
 
 
 def require_index(index: SymInt, size: SymInt) -> None:

@@ -124,9 +124,7 @@ def read_in(trace: build.Trace, arm: Arm, storage: Storage) -> Value:
     return version if version is not None else trace.read(storage)
 
 
-def merge_storages(
-    trace: build.Trace, merge: Merge
-) -> list[tuple[Storage, int, list[Any]]]:
+def merge_storages(trace: build.Trace, merge: Merge) -> list[tuple[Storage, int, list[Any]]]:
     """Storages of the outside that an arm wrote, with their merged versions."""
     first, second = merge.arms
     found = []
@@ -371,7 +369,7 @@ class Choice:
             plan = _Held(a)
         elif is_number(a) and is_number(b):
             value = merge.integer(sym.simple(operand(a)), sym.simple(operand(b)))
-            plan = lambda results: number(settle(value, results), "")  # noqa: E731
+            plan = lambda results: number(settle(value, results), "")
         elif is_plain(a) and is_plain(b) and same_kind(a, b):
             storage = Storage(a._storage.type)
             assert self.reads[0] is not None and self.reads[1] is not None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Sequence
-from types import CodeType, FunctionType, CellType
+from types import CellType, CodeType, FunctionType
 from typing import Any
 
 from pypto.errors import Loc
@@ -88,9 +88,7 @@ class Converter(ast.NodeTransformer):
         return ast.Constant(len(SITES) - 1)
 
     def _escapes(self, body: Sequence[ast.stmt], of_loop: bool) -> list[tuple[str, Loc]]:
-        return [
-            (_KEYWORDS[type(s)], self._loc(s)) for s in names.escapes(body, of_loop)
-        ]
+        return [(_KEYWORDS[type(s)], self._loc(s)) for s in names.escapes(body, of_loop)]
 
     def _mutations(self, body: Sequence[ast.stmt]) -> list[tuple[str, Loc]]:
         return [(name, self._loc(node)) for name, node in names.mutations(body)]

@@ -69,9 +69,7 @@ def targets(target: ast.AST) -> list[str]:
 
 def loads(node: ast.AST) -> set[str]:
     """Names that an expression or statement reads, nested functions included."""
-    return {
-        n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    }
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
 
 
 class _Exposure:
@@ -156,7 +154,11 @@ def escapes(body: Sequence[ast.stmt], of_loop: bool) -> list[ast.stmt]:
                 visit(s.orelse, inner_loop)
             else:
                 visit(
-                    [c for c in ast.iter_child_nodes(s) if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))],
+                    [
+                        c
+                        for c in ast.iter_child_nodes(s)
+                        if isinstance(c, (ast.stmt, ast.ExceptHandler, ast.match_case))
+                    ],
                     inner_loop,
                 )
 

@@ -114,9 +114,7 @@ def _same(before: Any, after: Any) -> bool:
     if type(before) is not type(after) or len(before) != len(after):
         return False
     if isinstance(before, dict):
-        return before.keys() == after.keys() and all(
-            equal(before[k], after[k]) for k in before
-        )
+        return before.keys() == after.keys() and all(equal(before[k], after[k]) for k in before)
     if isinstance(before, set):
         return before == after
     return all(equal(a, b) for a, b in zip(before, after, strict=True))
@@ -140,5 +138,5 @@ def equal(a: Any, b: Any) -> bool:
         return False
     try:
         return bool(a == b)
-    except Exception:  # noqa: BLE001 - a user's __eq__ may raise anything
+    except Exception:
         return False

@@ -111,9 +111,7 @@ def guard_of(item: Any) -> SymInt:
     return guard.cond if isinstance(guard, Bound) else 1
 
 
-def number(
-    value: SymInt, name: str, bound: SymInt = 1, after_loop: bool = False
-) -> SymbolicScalar:
+def number(value: SymInt, name: str, bound: SymInt = 1, after_loop: bool = False) -> SymbolicScalar:
     """A symbolic scalar under a name that may be unbound."""
     scalar = SymbolicScalar(sym.expr(value))
     if bound != 1:
@@ -336,8 +334,11 @@ class Loop(Opened):
         around = [
             loop
             for loop in trace_loops(trace)
-            if loop.frame == self.frame and loop is not self and name in loop.site.names
-            and loop.entry.get(name, UNBOUND) is UNBOUND and loop.is_around(self)
+            if loop.frame == self.frame
+            and loop is not self
+            and name in loop.site.names
+            and loop.entry.get(name, UNBOUND) is UNBOUND
+            and loop.is_around(self)
         ]
         outer = around[-1].late(name, like) if around else None
         item: Any
@@ -494,8 +495,10 @@ class Loop(Opened):
         param = trace.own(Value(full_type(value.tensor), storage, trace.fresh("p")), self.scope)
         self.scope.region.params.append(param)
         self.slots[param] = (init, value)
-        if isinstance(init, Value) and init.tensor.valid != param.tensor.valid or (
-            value.tensor.valid != param.tensor.valid
+        if (
+            isinstance(init, Value)
+            and init.tensor.valid != param.tensor.valid
+            or (value.tensor.valid != param.tensor.valid)
         ):
             key = (self.scope.node, len(self.scope.region.params) - 1)
             self.trace.carried = self.trace.carried | {key}
@@ -562,9 +565,7 @@ class Loop(Opened):
         return name in self.site.exposed and not carriable and not isinstance(entry, Conflict)
 
     def _result(self, value: Value, end: Any) -> sym.Expr:
-        if end is self.index or (
-            isinstance(end, SymbolicScalar) and end._expr == self.index._expr
-        ):
+        if end is self.index or (isinstance(end, SymbolicScalar) and end._expr == self.index._expr):
             low, high = self.index._expr.bounds()
             return sym.leaf(value, low, high) if self.runs else sym.leaf(value)
         return sym.leaf(value)
@@ -649,8 +650,12 @@ class Loop(Opened):
     def _warn_alias(self, name: str, entry: Tensor) -> None:
         places = self.trace.write_places
         storage = entry._storage
-        if storage is not None and storage in self.scope.touched and (  # type: ignore[union-attr]
-            self.scope.versions[storage] is not self.scope.touched[storage][0]  # type: ignore[union-attr]
+        if (
+            storage is not None
+            and storage in self.scope.touched
+            and (  # type: ignore[union-attr]
+                self.scope.versions[storage] is not self.scope.touched[storage][0]  # type: ignore[union-attr]
+            )
         ):
             warn(PyptoWarning, _value_text(name), places.get(storage))
 
@@ -733,7 +738,9 @@ def _conflict(name: str, a: Any, b: Any, where: str) -> Conflict:
     if type(a) is not type(b) or isinstance(a, Tensor):
         different = "different types"
     if isinstance(a, float) and isinstance(b, float):
-        different = "different float values, which control flow cannot choose yet (not supported yet),"
+        different = (
+            "different float values, which control flow cannot choose yet (not supported yet),"
+        )
     return Conflict(
         f"Conflicted var {name}: `{name}` has {different} {where} {kinds}",
         f"bind `{name}` to the same kind of value on every path, or use two names",

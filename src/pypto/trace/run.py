@@ -33,9 +33,7 @@ from pypto.trace.loops import LoopRange
 from pypto.trace.names import walk_here
 from pypto.trace.regions import UNBOUND, Loop
 
-_STDLIB = tuple(
-    p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p
-)
+_STDLIB = tuple(p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p)
 _FOREIGN = ("numpy", "torch", "jax", "ml_dtypes", "typing", "builtins", "functools", "pytest")
 
 
@@ -415,9 +413,7 @@ class Traced:
     rebound: dict[str, Loc]
 
 
-def trace_kernel(
-    function: FunctionType, specs: list[TensorSpec], values: dict[str, Any]
-) -> Traced:
+def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[str, Any]) -> Traced:
     """The graph of a kernel for arguments of these kinds and these values."""
     carried: frozenset[tuple[int, int]] = frozenset()
     printed = 0
@@ -440,7 +436,9 @@ def trace_kernel(
         finally:
             options.use(saved)
         trace.graph.loc = Loc(
-            function.__code__.co_filename, function.__code__.co_firstlineno, function=trace.graph.name
+            function.__code__.co_filename,
+            function.__code__.co_firstlineno,
+            function=trace.graph.name,
         )
         return Traced(trace.graph, list(trace.functions), _rebound(function, specs))
 
@@ -507,7 +505,9 @@ def located(cause: Exception) -> PyptoError:
         cause = RecursionError("the kernel's Python recurses without end")
     problem = adopt(cause, loc)
     if isinstance(cause, NameError) and build_unbound(cause):
-        problem.fix = "bind the name before it is read; before a pypto.loop if a later trip reads it"
+        problem.fix = (
+            "bind the name before it is read; before a pypto.loop if a later trip reads it"
+        )
     return problem
 
 
