@@ -216,6 +216,16 @@ def adopt(cause: BaseException, loc: Loc | None) -> PyptoError:
     return made(text or builtin.__name__, loc=loc)
 
 
+def collected(findings: list[PyptoError]) -> PyptoError:
+    """One error for everything that a stage found, by line."""
+    return sorted(findings, key=_position)[0]
+
+
+def _position(finding: PyptoError) -> tuple[str, int, int]:
+    loc = finding.loc
+    return (loc.file, loc.line, loc.col) if loc is not None else ("", 0, 0)
+
+
 _noted: set[tuple[type, str, int, str]] = set()
 
 

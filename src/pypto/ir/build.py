@@ -17,7 +17,7 @@ from types import CodeType, FrameType
 from typing import Any
 
 from pypto import knobs
-from pypto.errors import Loc, PortabilityNote, PyptoWarning, error, warn
+from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, error, warn
 from pypto.ir import options, sym
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value, int_value, leaves_of
 from pypto.ir.op import Op
@@ -58,7 +58,9 @@ def frame_loc(frame: FrameType, instruction: int, outer: Loc | None) -> Loc:
 
 
 def here() -> Loc | None:
-    """The user's place now: the innermost frame that is not ours, and its callers up to the kernel."""
+    """The user's place now: the innermost frame that is not ours, and its callers up to the
+    kernel.
+    """
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     floor = _current.floor
@@ -109,12 +111,14 @@ def settle(item: Any) -> None:
 class Scope:
     """An open region: the versions of storages that it has made or touched."""
 
-    __slots__ = ("is_loop", "node", "open", "parent", "region", "touched", "versions")
+    __slots__ = ("is_loop", "number", "open", "parent", "region", "touched", "versions")
 
     def __init__(self, region: Region, parent: Scope | None, is_loop: bool) -> None:
         self.region = region
         self.parent = parent
         self.is_loop = is_loop
+        # Which loop of the trace it is, counted from 1 (0 for others).
+        self.number = 0
         self.open = True
         self.versions: dict[Storage, Value] = {}
         # Loops only: storages of the outside in the order of first touch, with parameter and init.
@@ -146,6 +150,8 @@ class Trace:
         # Dynamic loops that are open, outermost first, and expressions that choose.
         self.open_loops: list[Any] = []
         self.choices: list[Any] = []
+        # Errors found so far whose ops were passed over, to be reported together.
+        self.findings: list[PyptoError] = []
         # Tensors whose value was given to another: older front ends leave them empty.
         self.moved: set[Storage] = set()
         # Elements read so far, by version and index.
@@ -216,7 +222,7 @@ class Trace:
     def loop_param(self, scope: Scope, init: Value, storage: Storage) -> Value:
         """A tensor parameter of a loop, its valid extents carried as integers where they change."""
         type = init.tensor
-        key = (scope.node, len(scope.region.params))
+        key = (scope.number, len(scope.region.params))
         param = self.own(Value(type, storage, self.fresh("p")), scope)
         scope.region.params.append(param)
         if key in self.carried:

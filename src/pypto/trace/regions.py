@@ -242,7 +242,7 @@ class Loop(Opened):
         self.runs = trips.bounds()[0] > 0
         self.outer = trace.scope
         self.scope = trace.open(region, True)
-        self.scope.node = trace.loops
+        self.scope.number = trace.loops
         label = self.site.targets[0] if self.site.targets else "i"
         index = trace.own(int_value(label), self.scope)
         region.params.append(index)
@@ -387,7 +387,7 @@ class Loop(Opened):
     def _carry_extents(self, param: Value, init: Value | None) -> None:
         """Carry the valid extents of a parameter as integers if an earlier run found them moving."""
         assert self.scope is not None
-        key = (self.scope.node, len(self.scope.region.params) - 1)
+        key = (self.scope.number, len(self.scope.region.params) - 1)
         if key not in self.trace.carried:
             return
         type = param.tensor
@@ -449,7 +449,7 @@ class Loop(Opened):
             if isinstance(param.type, TensorType) and param in self.slots:
                 init, end = self.slots[param]
                 assert isinstance(end, Value)
-                key = (self.scope.node, position)
+                key = (self.scope.number, position)
                 forced = key in self.trace.carried
                 if forced:
                     count = param.type.rank
@@ -500,7 +500,7 @@ class Loop(Opened):
             and init.tensor.valid != param.tensor.valid
             or (value.tensor.valid != param.tensor.valid)
         ):
-            key = (self.scope.node, len(self.scope.region.params) - 1)
+            key = (self.scope.number, len(self.scope.region.params) - 1)
             self.trace.carried = self.trace.carried | {key}
         self._carry_extents(param, init if isinstance(init, Value) else None)
         return param

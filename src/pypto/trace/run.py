@@ -432,9 +432,11 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
             printed = max(printed, trace.prints)
             continue
         except Exception as cause:
-            raise located(cause) from None
+            trace.findings.append(located(cause))
         finally:
             options.use(saved)
+        if trace.findings:
+            raise collected(trace.findings)
         trace.graph.loc = Loc(
             function.__code__.co_filename,
             function.__code__.co_firstlineno,
