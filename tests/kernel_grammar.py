@@ -742,7 +742,10 @@ class Writer:
         at = self.offset(0, t.shape[0] - rows)
         left = self.offset(0, t.shape[1] - cols)
         form = r.randrange(7)
-        window = f"{t.name}[{self.cut([at, left], (rows, cols), t)}]"
+        spot = self.cut([at, left], (rows, cols), t)
+        if not spot.strip(": ,"):
+            spot = f"0:{rows}"  # `[:]` would be a move, which takes over what is valid
+        window = f"{t.name}[{spot}]"
         if form == 0 and cls == FULL:
             self.saw("augmented slice")
             self.put(f"{window} += {value}")

@@ -939,7 +939,7 @@ def test_every_error_is_of_the_package_and_of_python_case129():
 
 
 def test_op_outside_any_kernel_is_refused():
-    with refused(RuntimeError, "not inside a", "jit", code="F00003"):
+    with refused(RuntimeError, "not inside a", "jit", code="F21003"):
         pypto.full([4, 4], 1.0, DT)
 
 

@@ -6,6 +6,8 @@ by the n-th trip tells which index that trip had, so order and count are checked
 It has more than 600 lines because loops, branches and what they carry only mean something together.
 """
 
+import sys
+
 import pytest
 import torch
 from kernel_factory import F32, blank, ramp, refused
@@ -839,6 +841,87 @@ def test_unrolled_branches_cost_nodes_linearly():
         return k.graph(P([8, 32], DT), n).count()
 
     assert nodes(40) - nodes(20) == 2 * (nodes(20) - nodes(10)) > 0
+
+
+def counted_by_branches(n, out, length):
+    c = n[0]
+    for k in range(length):
+        if c < n[1]:
+            c = c + k
+        else:
+            c = c - 1
+    out[0] = c
+
+
+def counted_by_ternaries(n, out, length):
+    c = n[0]
+    for k in range(length):
+        c = c + k if c < n[1] else c - 1
+    out[0] = c
+
+
+def counted_by_min_and_max(n, out, length):
+    c = n[0]
+    for k in range(length):
+        c = min(c + k, n[1]) + max(c, k % 3) - c
+    out[0] = c
+
+
+def counted_by_sums(n, out, length):
+    c = n[0]
+    for k in range(length):
+        c = c + n[k % 2] * k
+    out[0] = c
+
+
+def counted_by_remainders(n, out, length):
+    c = n[0]
+    for k in range(length):
+        c = (c * c + c // 3 + k) % 101
+    out[0] = c
+
+
+def calls_made(f):
+    """How many Python functions run while `f` does: a measure of work that no machine changes."""
+    made = 0
+
+    def count(frame, event, arg):
+        nonlocal made
+        made += event == "call"
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        f()
+    finally:
+        sys.setprofile(before)
+    return made
+
+
+# Each step uses the integer of the step before it more than once: walked as a tree instead of a
+# graph, twelve steps would cost seventy times what six cost, and forty would never end.
+@pytest.mark.parametrize(
+    "count",
+    [counted_by_branches, counted_by_ternaries, counted_by_min_and_max, counted_by_sums,
+     counted_by_remainders],
+    ids=lambda count: count.__name__,
+)
+def test_long_chains_of_symbolic_integers_stay_cheap(count):
+    @pypto.jit
+    def k(n: I32, out: I32, length):
+        pypto.set_vec_tile_shapes(8)
+        count(n, out, length)
+
+    def right(length):
+        out, want = trail(1), [0]
+        k(ints(2, 9), out, length)
+        count([2, 9], want, length)
+        assert out.tolist() == want
+
+    right(2)
+    three, six, twelve = (calls_made(lambda: right(length)) for length in (3, 6, 12))
+    assert twelve - six < 6 * max(six - three, 100)
+    right(40)
 
 
 @pypto.jit

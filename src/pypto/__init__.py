@@ -6,7 +6,8 @@ tensors; calling it with torch tensors or NumPy arrays runs it here.
 
 from typing import Any as _Any
 
-from pypto import error, experimental, frontend, operation, pypto_impl, runtime
+from pypto import error, experimental, frontend, operation, platform, pypto_impl, runtime
+from pypto import namesake as _namesake
 from pypto.errors import error as _error
 from pypto.ir.dtype import DataType, Element, bytes_of
 from pypto.ir.handle import Tensor
@@ -51,6 +52,8 @@ from pypto.ir.types import (
 )
 from pypto.jit import from_torch, jit
 from pypto.trace.loops import cond, is_loop_begin, is_loop_end, loop, loop_unroll
+
+_namesake.check()
 
 tensor = Tensor
 element = Element
@@ -104,6 +107,7 @@ __all__ = [
     "max",
     "min",
     "operation",
+    "platform",
     "options",
     "pypto_impl",
     "reset_options",

@@ -14,6 +14,7 @@ text of the graph behind each.
 from __future__ import annotations
 
 import os
+import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -30,6 +31,9 @@ from pypto.ir.text import to_text
 from pypto.ir.verify import verify
 from pypto.trace.results import check_reads, written_params
 from pypto.trace.run import TensorSpec, Traced, trace_kernel
+from pypto.trace.world import World, freeze
+
+__all__ = ["Compiled", "Request", "TensorSpec", "World", "compile_kernel", "freeze"]
 
 
 @dataclass
@@ -134,6 +138,6 @@ def _report(compiled: Compiled) -> None:
     level = knobs.DEBUG.get()
     if level >= 1:
         times = ", ".join(f"{name} {1e3 * s:.1f} ms" for name, s in compiled.seconds.items())
-        print(f"[pypto] {compiled.text.name}: {times}")
+        sys.stderr.write(f"[pypto] {compiled.text.name}: {times}\n")
     if level >= 3:
-        print(to_text(compiled.text))
+        sys.stderr.write(to_text(compiled.text) + "\n")

@@ -17,7 +17,14 @@ from types import FunctionType
 from typing import Any
 
 from pypto import knobs, memory
-from pypto.compile import Compiled, Request, compile_kernel
+from pypto.compile import (
+    Compiled,
+    Request,
+    TensorSpec,
+    World,
+    compile_kernel,
+    freeze,
+)
 from pypto.errors import FeError, InternalError, PyptoError, PyptoNote, error, warn
 from pypto.ir import build, options
 from pypto.ir.dtype import DataType
@@ -25,12 +32,11 @@ from pypto.ir.graph import Graph
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import StatusType, TileOpFormat
-from pypto.trace.run import TensorSpec
-from pypto.trace.world import World, freeze
 
 # After this many specialisations of one kernel, a note says what keeps changing.
 MANY = 8
 COMPILED_SECONDS = [0.0]
+EXECUTED = [0]
 
 
 def _ordinal(n: int) -> str:
@@ -60,7 +66,8 @@ def _annotations(function: FunctionType, around: Mapping[str, Any]) -> dict[str,
     names = ChainMap(cells, function.__globals__)
     found = {}
     for name, annotation in function.__annotations__.items():
-        if isinstance(annotation, str):
+        # Quoted under `from __future__ import annotations`, one is a string in a string.
+        while isinstance(annotation, str):
             try:
                 annotation = eval(annotation, dict(names))
             except (NameError, AttributeError, SyntaxError, TypeError):
@@ -124,7 +131,6 @@ class JitKernel:
         self._cache: dict[Any, list[tuple[World, Compiled]]] = {}
         self._lock = threading.RLock()
         self._noted = False
-        self.calls = 0
 
     @property
     def __pypto_kernel__(self) -> FunctionType:
@@ -182,7 +188,7 @@ class JitKernel:
         finally:
             for index in compiled.written:
                 memory.bump_version(arguments[index].owner)
-        self.calls += 1
+        EXECUTED[0] += 1
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
         """The graph for example arguments: tensors, or ``pypto.Tensor(shape, dtype)`` in their place.
@@ -535,6 +541,11 @@ def from_torch(
 
 def device_synchronize() -> None:
     """Wait for the device.  A kernel has finished when its call returns, so there is nothing to do."""
+
+
+def executed() -> int:
+    """How many kernels have run in this process."""
+    return EXECUTED[0]
 
 
 def compiler_seconds() -> float:

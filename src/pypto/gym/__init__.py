@@ -9,7 +9,7 @@ from importlib import import_module
 
 from pypto.gym.record import Kernel
 
-FAMILIES = ("gated_delta_rule",)
+FAMILIES = ("gated_delta_rule", "gdr_forward", "gdr_backward")
 
 
 def kernels() -> dict[str, Kernel]:

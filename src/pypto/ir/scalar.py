@@ -229,8 +229,9 @@ def _not_concrete() -> NoReturn:
     raise error(ValueError, NOT_CONCRETE, code="F21004", fix=NOT_CONCRETE_FIX)
 
 
-# Deeply nested operations become a node of the graph, so that no walk over them needs a deep stack.
-MAX_DEPTH = 24
+# Deeply nested operations become a node of the graph: no walk over them needs a deep stack, and
+# expressions that share parts stay small when they are written out.
+MAX_DEPTH = 6
 _spill: Callable[[Expr], Expr] | None = None
 
 

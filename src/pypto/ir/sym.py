@@ -9,6 +9,7 @@ wherever that needs no proof beyond arithmetic, so `(i + 1) * 4 - i * 4` is the 
 
 from __future__ import annotations
 
+import functools
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +23,18 @@ INF = 1 << 62
 class Atom:
     """An integer that is no polynomial of others.  Interned, so identity is equality."""
 
-    __slots__ = ("__weakref__", "args", "depth", "hi", "lo", "op")
+    __slots__ = ("__weakref__", "args", "depth", "hi", "leaves", "lo", "op")
 
-    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int, depth: int) -> None:
+    def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
         self.op = op
         self.args = args
         self.lo = lo
         self.hi = hi
-        self.depth = depth
+        parts = [a for a in args if isinstance(a, Expr)]
+        self.depth = 1 + max((a.depth for a in parts), default=0)
+        # Kept, since parts may be shared: walking them each time would take exponential time.
+        own = [args[0]] if op == "value" else [leaf for a in parts for leaf in a.leaves()]
+        self.leaves: tuple[Any, ...] = tuple(dict.fromkeys(own))
 
 
 Monomial = tuple[Atom, ...]
@@ -43,8 +48,7 @@ def _atom(op: str, args: tuple[Any, ...], lo: int, hi: int) -> Atom:
     with _lock:
         atom = _atoms.get(key)
         if atom is None:
-            depth = 1 + max((a.depth for a in args if isinstance(a, Expr)), default=0)
-            atom = _atoms[key] = Atom(op, args, lo, hi, depth)
+            atom = _atoms[key] = Atom(op, args, lo, hi)
         return atom
 
 
@@ -89,12 +93,7 @@ class Expr:
         """The run-time values that it depends on."""
         for monomial in self.terms:
             for atom in monomial:
-                if atom.op == "value":
-                    yield atom.args[0]
-                else:
-                    for arg in atom.args:
-                        if isinstance(arg, Expr):
-                            yield from arg.leaves()
+                yield from atom.leaves
 
     def __repr__(self) -> str:
         return to_text(self)
@@ -305,7 +304,7 @@ EVALUATE: dict[str, Callable[..., int]] = {
     "mod": lambda a, b: a % _divisor(b),
     "min": min,
     "max": max,
-    **{op: (lambda f: lambda a, b: int(f(a, b)))(f) for op, f in COMPARE.items()},
+    **{op: functools.partial(lambda f, a, b: int(f(a, b)), f) for op, f in COMPARE.items()},
     "and": lambda a, b: int(bool(a and b)),
     "or": lambda a, b: int(bool(a or b)),
     "select": lambda c, a, b: a if c else b,
@@ -314,46 +313,60 @@ EVALUATE: dict[str, Callable[..., int]] = {
 
 def evaluate(x: SymInt, env: Callable[[Any], int]) -> int:
     """Its number, given that of each leaf (a `Value`, or the name of a free symbol)."""
+    return _evaluate(x, env, {})
+
+
+def _evaluate(x: SymInt, env: Callable[[Any], int], known: dict[Atom, int]) -> int:
     if not isinstance(x, Expr):
         return x
     total = x.const
     for monomial, factor in x.terms.items():
         product = factor
         for atom in monomial:
-            product *= _evaluate_atom(atom, env)
+            if atom not in known:
+                known[atom] = _evaluate_atom(atom, env, known)
+            product *= known[atom]
         total += product
     return total
 
 
-def _evaluate_atom(atom: Atom, env: Callable[[Any], int]) -> int:
+def _evaluate_atom(atom: Atom, env: Callable[[Any], int], known: dict[Atom, int]) -> int:
     if atom.op in ("value", "symbol"):
         return env(atom.args[0])
     if atom.op == "select":
         cond, a, b = atom.args
-        return evaluate(a if evaluate(cond, env) else b, env)
-    return EVALUATE[atom.op](*(evaluate(a, env) for a in atom.args))
+        return _evaluate(a if _evaluate(cond, env, known) else b, env, known)
+    return EVALUATE[atom.op](*(_evaluate(a, env, known) for a in atom.args))
 
 
-def substitute(x: SymInt, replace: Callable[[Any], SymInt | None]) -> Expr:
+Replace = Callable[[Any], SymInt | None]
+
+
+def substitute(x: SymInt, replace: Replace) -> Expr:
     """The expression with some leaves replaced; `replace` answers None to keep one."""
+    return _substitute(x, replace, {})
+
+
+def _substitute(x: SymInt, replace: Replace, known: dict[Atom, Expr]) -> Expr:
     x = expr(x)
     total = const(x.const)
     for monomial, factor in x.terms.items():
         product = const(factor)
         for atom in monomial:
-            product = mul(product, _substitute_atom(atom, replace))
+            if atom not in known:
+                known[atom] = _substitute_atom(atom, replace, known)
+            product = mul(product, known[atom])
         total = add(total, product)
     return total
 
 
-def _substitute_atom(atom: Atom, replace: Callable[[Any], SymInt | None]) -> Expr:
+def _substitute_atom(atom: Atom, replace: Replace, known: dict[Atom, Expr]) -> Expr:
     if atom.op == "value":
         new = replace(atom.args[0])
         return Expr({(atom,): 1}, 0) if new is None else expr(new)
     if atom.op == "symbol":
         return Expr({(atom,): 1}, 0)
-    args = [substitute(a, replace) for a in atom.args]
-    return REBUILD[atom.op](*args)
+    return REBUILD[atom.op](*(_substitute(a, replace, known) for a in atom.args))
 
 
 REBUILD: dict[str, Callable[..., Expr]] = {
@@ -361,7 +374,7 @@ REBUILD: dict[str, Callable[..., Expr]] = {
     "mod": mod,
     "min": minimum,
     "max": maximum,
-    **{op: (lambda op: lambda a, b: compare(op, a, b))(op) for op in COMPARE},
+    **{op: functools.partial(compare, op) for op in COMPARE},
     "and": lambda a, b: logical("and", a, b),
     "or": lambda a, b: logical("or", a, b),
     "select": select,

@@ -787,6 +787,7 @@ clone = declare(
         shape=same_shape,
         valid=same_valid,
         reference=lambda input, out: input.copy(),
+        formula="out = input",
         torch="input.clone()",
     )
 )

@@ -29,6 +29,8 @@ _KEYWORDS = {
     ast.Break: "break",
     ast.Continue: "continue",
     ast.Raise: "raise",
+    ast.Yield: "yield",
+    ast.YieldFrom: "yield",
 }
 
 
@@ -70,6 +72,8 @@ class Converter(ast.NodeTransformer):
         self.count = 0
         self.notes: list[tuple[str, Loc]] = []
         self.depth = 0
+        # Names of the function at hand that functions nested in it may store.
+        self.shared: list[str] = []
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -89,6 +93,10 @@ class Converter(ast.NodeTransformer):
 
     def _escapes(self, body: Sequence[ast.stmt], of_loop: bool) -> list[tuple[str, Loc]]:
         return [(_KEYWORDS[type(s)], self._loc(s)) for s in names.escapes(body, of_loop)]
+
+    def _stored(self, body: Sequence[ast.stmt]) -> list[str]:
+        found = names.stored(body)
+        return [*dict.fromkeys([*found, *self.shared])] if names.calls(body) else found
 
     def _mutations(self, body: Sequence[ast.stmt]) -> list[tuple[str, Loc]]:
         return [(name, self._loc(node)) for name, node in names.mutations(body)]
@@ -112,15 +120,18 @@ class Converter(ast.NodeTransformer):
 
     def visit_For(self, node: ast.For) -> Any:
         targets = names.targets(node.target)
-        body_names = names.stored(node.body)
+        body_names = self._stored(node.body)
         stored = [*dict.fromkeys([*body_names, *targets])]
         carried = [n for n in stored if n not in targets]
+        read, kept = names.exposed(node.body)
+        read |= set(self.shared)
         site = Site(
             "for",
             stored,
             self._loc(node),
             targets=targets,
-            exposed=frozenset(names.exposed(node.body) - set(targets)),
+            read=frozenset(read - set(targets)),
+            exposed=frozenset((read | kept) - set(targets)),
             escapes=self._escapes(node.body, True),
             mutations=self._mutations(node.body),
             has_else=bool(node.orelse),
@@ -145,7 +156,7 @@ class Converter(ast.NodeTransformer):
         return [_at(enter, node.iter), _at(loop, node)]
 
     def visit_If(self, node: ast.If) -> Any:
-        stored = names.stored([*node.body, *node.orelse])
+        stored = self._stored([*node.body, *node.orelse])
         site = Site(
             "if",
             stored,
@@ -202,9 +213,11 @@ class Converter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
+        outer, self.shared = self.shared, names.rebound_inside(node.body)
         self.depth += 1
         self.generic_visit(node)
         self.depth -= 1
+        self.shared = outer
         return node
 
     def visit_Starred(self, node: ast.Starred) -> Any:
@@ -307,6 +320,7 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
         arguments.kw_defaults = [
             None if d is None else _at(ast.Constant(None), d) for d in arguments.kw_defaults
         ]
+        converter.shared = names.rebound_inside(tree.body)
         tree.body = converter._block(tree.body)
         # Under its own name the function would hide a global that it calls, itself above all.
         tree.name = _INNER

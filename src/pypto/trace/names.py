@@ -36,7 +36,7 @@ def stored(nodes: Sequence[ast.AST]) -> list[str]:
     outside: set[str] = set()
 
     def visit(node: ast.AST, in_comprehension: bool) -> None:
-        if isinstance(node, (ast.Global, ast.Nonlocal)):
+        if isinstance(node, ast.Global):
             outside.update(node.names)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
             if not in_comprehension:
@@ -60,6 +60,26 @@ def stored(nodes: Sequence[ast.AST]) -> list[str]:
     for node in nodes:
         visit(node, False)
     return [n for n in names if n not in outside]
+
+
+def rebound_inside(body: Sequence[ast.AST]) -> list[str]:
+    """Names of this function that functions nested in it declare `nonlocal`: any call may store
+    them.
+    """
+    own = {n for node in walk_here(body) if isinstance(node, ast.Nonlocal) for n in node.names}
+    every = {
+        n
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, ast.Nonlocal)
+        for n in node.names
+    }
+    return sorted(every - own)
+
+
+def calls(body: Sequence[ast.AST]) -> bool:
+    """Whether a body calls anything."""
+    return any(isinstance(node, ast.Call) for node in walk_here(body))
 
 
 def targets(target: ast.AST) -> list[str]:
@@ -126,20 +146,22 @@ class _Exposure:
         return bound | set(stored([s]))
 
 
-def exposed(body: Sequence[ast.stmt]) -> set[str]:
-    """Names whose value at the start of a body matters: it may read them before it stores them, or
-    leave them as they were on some path.
+def exposed(body: Sequence[ast.stmt]) -> tuple[set[str], set[str]]:
+    """Names that a body may read before it stores them, and names that it stores on some paths
+    only: the value at the start of the body matters to both.
     """
     finder = _Exposure()
     certain = finder.block(body, set())
-    return finder.exposed | (set(stored(body)) - certain)
+    return finder.exposed, set(stored(body)) - certain
 
 
-def escapes(body: Sequence[ast.stmt], of_loop: bool) -> list[ast.stmt]:
-    """Jumps that leave a body: `return` and `raise` always, `break` and `continue` of this loop or,
-    for the arm of a branch, of a loop around it.
+def escapes(body: Sequence[ast.stmt], of_loop: bool) -> list[ast.AST]:
+    """Jumps that leave a body: `return`, `yield` and `raise` always, `break` and `continue` of this
+    loop or, for the arm of a branch, of a loop around it.
     """
-    found: list[ast.stmt] = []
+    found: list[ast.AST] = [
+        node for node in walk_here(body) if isinstance(node, (ast.Yield, ast.YieldFrom))
+    ]
 
     def visit(statements: Sequence[ast.AST], inner_loop: bool) -> None:
         for s in statements:

@@ -7,9 +7,13 @@ of everything reachable at the start tells at the end whether that happened.
 
 from __future__ import annotations
 
+import collections
+import collections.abc
 import enum
+import sys
+import warnings
 from collections.abc import Mapping
-from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,6 +24,8 @@ from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 
 LIMIT = 4000
+# Arrays larger than this are not compared; kernels keep small tables, not data, in Python.
+ARRAY_BYTES = 1 << 20
 _OPAQUE = (
     Conflict,
     Tensor,
@@ -27,10 +33,8 @@ _OPAQUE = (
     Element,
     DataType,
     enum.Enum,
-    np.ndarray,
     np.generic,
     np.dtype,
-    type,
     ModuleType,
     BuiltinFunctionType,
     str,
@@ -41,30 +45,77 @@ _OPAQUE = (
     range,
     type(None),
 )
+_LIBRARIES = frozenset({"numpy", "torch", "jax", "ml_dtypes", "pypto", "pytest", "_pytest"})
 
 
 def _content(item: Any) -> Any:
-    """The parts of an object, or None for what cannot change."""
-    if isinstance(item, (list, tuple)):
+    """What a reader of an object sees of it, or None for what cannot change."""
+    if isinstance(item, _OPAQUE):
+        return None
+    if isinstance(item, (list, tuple, collections.deque)):
         return list(item)
     if isinstance(item, dict):
         return dict(item)
     if isinstance(item, (set, frozenset)):
         return set(item)
-    if isinstance(item, _OPAQUE) or hasattr(item, "data_ptr"):
-        return None
+    if isinstance(item, np.ndarray):
+        return [item.tobytes()] if item.nbytes <= ARRAY_BYTES else None
+    if hasattr(item, "data_ptr"):
+        return [getattr(item, "_version", 0)]
     if isinstance(item, FunctionType):
-        return {n: c.cell_contents for n, c in _cells(item)}
+        return {**vars(item), "defaults": item.__defaults__, "keywords": item.__kwdefaults__}
     if isinstance(item, MethodType):
         return {"self": item.__self__}
-    slots = getattr(type(item), "__slots__", ())
-    names = [slots] if isinstance(slots, str) else list(slots)
-    parts = {n: getattr(item, n) for n in names if isinstance(n, str) and hasattr(item, n)}
-    parts.update(getattr(item, "__dict__", {}))
+    if isinstance(item, type):
+        return class_parts(item)
+    if isinstance(item, GeneratorType):
+        return [item.gi_frame.f_lasti if item.gi_frame is not None else -1]
+    if isinstance(item, collections.abc.Iterator):
+        return [_progress(item)]
+    return parts_of(item)
+
+
+def class_parts(item: type) -> dict[str, Any] | None:
+    """The attributes of a user's class; None for the classes of Python and of libraries."""
+    root = (item.__module__ or "").split(".")[0]
+    if root in sys.stdlib_module_names or root in _LIBRARIES:
+        return None
+    return {k: v for k, v in vars(item).items() if not k.startswith("__")}
+
+
+def parts_of(item: Any) -> dict[str, Any]:
+    """The attributes of an object, in its dict and its slots."""
+    parts = dict(getattr(item, "__dict__", {}))
+    for kind in type(item).__mro__:
+        names = vars(kind).get("__slots__", ())
+        for name in [names] if isinstance(names, str) else names:
+            if name not in ("__dict__", "__weakref__") and hasattr(item, name):
+                parts[name] = getattr(item, name)
     return parts
 
 
-def _cells(function: FunctionType) -> list[tuple[str, Any]]:
+def _progress(item: Any) -> str:
+    """How far an iterator has come."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return repr(item.__reduce__())
+    except (TypeError, AttributeError):
+        return ""
+
+
+def _reached(item: Any, content: Any) -> list[Any]:
+    """Objects that can be reached from an object."""
+    found = list(content.values()) if isinstance(content, dict) else list(content)
+    if isinstance(item, FunctionType):
+        found += [c.cell_contents for _, c in cells_of(item)]
+    elif not isinstance(item, type) and not isinstance(content, list):
+        found.append(type(item))
+    return found
+
+
+def cells_of(function: FunctionType) -> list[tuple[str, Any]]:
+    """The closure of a function by name, cells that hold nothing left out."""
     found = []
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
         if name.startswith("__pypto"):
@@ -75,10 +126,6 @@ def _cells(function: FunctionType) -> list[tuple[str, Any]]:
             continue
         found.append((name, cell))
     return found
-
-
-def _parts(content: Any) -> list[Any]:
-    return list(content.values()) if isinstance(content, dict) else list(content)
 
 
 class Snapshot:
@@ -97,21 +144,18 @@ class Snapshot:
                 continue
             self.contents[id(item)] = (item, content)
             self.roots[id(item)] = name
-            queue.extend((name, part) for part in _parts(content))
+            queue.extend((name, part) for part in _reached(item, content))
 
     def changed(self) -> tuple[str, Any] | None:
         """The name and the object of the first change since, if any."""
         for key, (item, content) in self.contents.items():
-            if isinstance(item, (FunctionType, tuple)):
-                # A closure sees a rebound name; regions look after names themselves.
-                continue
             if not _same(content, _content(item)):
                 return self.roots[key], item
         return None
 
 
 def _same(before: Any, after: Any) -> bool:
-    if type(before) is not type(after) or len(before) != len(after):
+    if after is None or type(before) is not type(after) or len(before) != len(after):
         return False
     if isinstance(before, dict):
         return before.keys() == after.keys() and all(equal(before[k], after[k]) for k in before)

@@ -53,6 +53,9 @@ class Site:
     names: list[str]
     loc: Loc
     targets: list[str] = field(default_factory=list)
+    # Names that the body may read before it stores them; `exposed` adds those that it stores on
+    # some paths only.
+    read: frozenset[str] = frozenset()
     exposed: frozenset[str] = frozenset()
     escapes: list[tuple[str, Loc]] = field(default_factory=list)
     mutations: list[tuple[str, Loc]] = field(default_factory=list)
@@ -149,6 +152,9 @@ class Opened:
             {n: frame.f_globals[n] for n in frame.f_code.co_names if n in frame.f_globals}
         )
         self.snapshot = Snapshot(reachable)
+        # Globals of every function seen so far, since a helper may rebind one.
+        spaces = {id(f.__globals__): f.__globals__ for f in self.trace.functions}
+        self.globals = [(space, dict(space)) for space in spaces.values()]
         self.settings = options.settings()
 
     def at(self, loc: Loc) -> Loc:
@@ -157,6 +163,16 @@ class Opened:
 
     def check_objects(self, names: Mapping[str, Any], what: str, reader: str) -> None:
         """An object that the body changed is an error at the statement that changed it."""
+        for space, before in self.globals:
+            for name, item in before.items():
+                if space.get(name) is not item and not equal(space.get(name), item):
+                    raise error(
+                        TypeError,
+                        f"the global `{name}` changes inside {what}: it is read when the kernel is "
+                        f"traced, as a compile-time object, so {reader} would read something else",
+                        loc=self.loc,
+                        fix="carry the value under a local name, or write it into a tensor",
+                    )
         change = self.snapshot.changed()
         if change is None:
             return
@@ -219,13 +235,15 @@ class Loop(Opened):
                 loc=self.loc,
                 fix="for i, k in pypto.loop_unroll(...):",
             )
-        start = b.start
+        start, ran = b.start, False
         for factor in b.factors:
             stride = sym.simple(sym.mul(b.step, factor))
             left = trip_count(start, b.stop, b.step)
             groups = sym.simple(sym.floordiv(left, factor))
             stop = sym.simple(sym.add(start, sym.mul(groups, stride)))
-            if groups != 0:
+            ran = ran or groups != 0
+            # A body that never runs is traced once all the same: its mistakes are mistakes.
+            if groups != 0 or (factor == 1 and not ran):
                 index = self._open(start, stop, stride)
                 count = stride if isinstance(stride, int) else factor
                 yield index, count
@@ -472,6 +490,7 @@ class Loop(Opened):
                 storage = Storage(storage.type, storage.name)
             kinds.append((param.type, storage))
         attrs = {"start": self.start, "stop": self.stop, "step": self.step, "inits": inits}
+        attrs["parallel"] = self.bounds.parallel
         node = trace.emit_region(control.LOOP, attrs, (region,), kinds, self.loc)
         results.update(zip(region.params[1:], node.results, strict=True))
         # Valid extents that the loop carries are known behind it by the loop's own results.
@@ -562,7 +581,7 @@ class Loop(Opened):
     def _needs_entry(self, name: str, entry: Any) -> bool:
         """Whether a later trip would read another object than the one bound before the loop."""
         carriable = entry is UNBOUND or is_plain(entry) or is_number(entry)
-        return name in self.site.exposed and not carriable and not isinstance(entry, Conflict)
+        return name in self.site.read and not carriable and not isinstance(entry, Conflict)
 
     def _result(self, value: Value, end: Any) -> sym.Expr:
         if end is self.index or (isinstance(end, SymbolicScalar) and end._expr == self.index._expr):

@@ -19,7 +19,15 @@ from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
 
-from pypto.errors import InternalError, Loc, ParserError, PyptoError, adopt, error
+from pypto.errors import (
+    InternalError,
+    Loc,
+    ParserError,
+    PyptoError,
+    adopt,
+    collected,
+    error,
+)
 from pypto.ir import build, options, sym
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Graph, Storage, Value, int_value

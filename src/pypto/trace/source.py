@@ -54,7 +54,7 @@ def find(code: CodeType) -> Function:
         if isinstance(node, Function) and getattr(node, "name", "<lambda>") == name
     ]
     if len(matching) > 1:
-        matching = [n for n in matching if _same_arguments(n, code)] or matching
+        matching = sorted(matching, key=lambda n: _distance(n, code))
     if not matching:
         raise error(
             OSError,
@@ -66,14 +66,16 @@ def find(code: CodeType) -> Function:
     return matching[0]  # type: ignore[return-value]
 
 
-def _same_arguments(node: ast.AST, code: CodeType) -> bool:
-    args = node.args  # type: ignore[attr-defined]
-    names = [a.arg for a in (*args.posonlyargs, *args.args)]
-    if list(code.co_varnames[: code.co_argcount]) != names:
-        return False
-    columns = {p[2] for p in code.co_positions() if p[0] == node.lineno}  # type: ignore[attr-defined]
-    first = min((c for c in columns if c is not None), default=None)
-    return first is None or first >= node.col_offset  # type: ignore[attr-defined]
+def _distance(node: Function, code: CodeType) -> int:
+    """How far a function of the same line is from the code object, by the places of its body."""
+    body = node.body if isinstance(node.body, ast.AST) else node.body[0]
+    spans = [p for p in code.co_positions() if None not in p and p[3] != p[2]]
+    inside = [p for p in spans if p[0] == body.lineno]
+    if not inside:
+        return 1 << 30
+    first = min(p[2] for p in inside)  # type: ignore[type-var]
+    last = max(p[3] for p in inside if p[1] == body.end_lineno) if body.end_lineno else 0  # type: ignore[type-var]
+    return abs(first - body.col_offset) + abs(last - (body.end_col_offset or 0))  # type: ignore[operator]
 
 
 def loc_of(node: ast.AST, file: str, function: str) -> Loc:

@@ -23,6 +23,7 @@ from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 from pypto.trace import source
 from pypto.trace.convert import RUNTIME
+from pypto.trace.objects import ARRAY_BYTES, class_parts, parts_of
 
 MAX_DEPTH = 8
 _MISSING = object()
@@ -70,20 +71,23 @@ def freeze(item: Any, depth: int = 0) -> Any:
     if isinstance(item, functools.partial):
         parts = (item.func, item.args, item.keywords)
         return (functools.partial, tuple(freeze(p, depth + 1) for p in parts))
-    opaque = isinstance(item, (FunctionType, type, ModuleType, Tensor, np.ndarray))
-    if opaque or hasattr(item, "data_ptr") or hasattr(item, "__pypto_kernel__"):
+    if isinstance(item, np.ndarray) and item.nbytes <= ARRAY_BYTES:
+        return (np.ndarray, str(item.dtype), item.shape, item.tobytes())
+    if hasattr(item, "data_ptr"):
+        return (Identity(item), getattr(item, "_version", 0))
+    if isinstance(item, type):
+        return (Identity(item), _named(class_parts(item) or {}, depth))
+    if isinstance(item, (FunctionType, ModuleType, Tensor, np.ndarray)):
         return Identity(item)
-    parts = getattr(item, "__dict__", None)
-    slots = getattr(type(item), "__slots__", None)
-    if parts is None and slots is None:
+    found = parts_of(item)
+    classes = [freeze(k, depth + 1) for k in type(item).__mro__ if class_parts(k)]
+    if not found and not classes:
         return Identity(item)
-    found = dict(parts or {})
-    for name in [slots] if isinstance(slots, str) else (slots or ()):
-        if name not in ("__dict__", "__weakref__") and hasattr(item, name):
-            found[name] = getattr(item, name)
-    if not found:
-        return Identity(item) if parts is None else (type(item), ())
-    return (type(item), tuple((k, freeze(v, depth + 1)) for k, v in found.items()))
+    return (type(item), _named(found, depth), tuple(classes))
+
+
+def _named(parts: Mapping[str, Any], depth: int) -> tuple[Any, ...]:
+    return tuple((k, freeze(v, depth + 1)) for k, v in parts.items())
 
 
 Read = tuple[str, Callable[[], Any], Any]
@@ -111,6 +115,8 @@ def _reads(function: FunctionType) -> Iterator[tuple[str, Callable[[], Any]]]:
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     cells.pop(RUNTIME, None)
     seen: set[str] = set()
+    name = function.__name__
+    yield f"the defaults of {name}", functools.partial(_defaults, function)
     for name, path in _chains(source.find(code)):
         dotted = ".".join((name, *path))
         if dotted in seen:
@@ -123,6 +129,10 @@ def _reads(function: FunctionType) -> Iterator[tuple[str, Callable[[], Any]]]:
         elif name not in code.co_varnames and not hasattr(builtins, name):
             # A name that is missing now may appear later.
             yield dotted, functools.partial(_global, function.__globals__, name, path)
+
+
+def _defaults(function: FunctionType) -> Any:
+    return function.__defaults__, function.__kwdefaults__
 
 
 def _chains(tree: ast.AST) -> Iterator[tuple[str, tuple[str, ...]]]:
