@@ -8,11 +8,10 @@ from typing import Any as _Any
 
 from pypto import error, experimental, frontend, operation, platform, pypto_impl, runtime
 from pypto import namesake as _namesake
-from pypto.errors import error as _error
 from pypto.ir.dtype import DataType, Element, bytes_of
+from pypto.ir.findings import absent as _absent
 from pypto.ir.handle import Tensor
 from pypto.ir.op import FUNCTIONS as _FUNCTIONS
-from pypto.ir.op import nearest as _nearest
 from pypto.ir.options import (
     CubeTile,
     get_codegen_options,
@@ -132,10 +131,4 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    close = _nearest(name, __all__)
-    raise _error(
-        AttributeError,
-        f"module 'pypto' has no attribute '{name}'"
-        + (f"; did you mean `{close}`?" if close else ""),
-        fix=f"pypto.{close}" if close else None,
-    )
+    return _absent("pypto", name, {known: globals()[known] for known in __all__})

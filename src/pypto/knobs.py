@@ -46,6 +46,7 @@ def _flag(raw: str) -> bool:
 
 DEBUG = _declare("PYPTO_DEBUG", int, 0, "1 shows stage times, 3 the graph, our own stack frames")
 DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
+ERRORS = _declare("PYPTO_ERRORS", str, "text", "what an error prints: `text`, or `json` for tools")
 PORTABLE = _declare(
     "PYPTO_PORTABLE", _flag, False, "forms that other front ends refuse are errors, not notes", True
 )

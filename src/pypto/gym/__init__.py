@@ -9,7 +9,7 @@ from importlib import import_module
 
 from pypto.gym.record import Kernel
 
-FAMILIES = ("gated_delta_rule", "gdr_forward", "gdr_backward")
+FAMILIES = ("gated_delta_rule", "gdr_forward", "gdr_backward", "gdr_recurrent")
 
 
 def kernels() -> dict[str, Kernel]:

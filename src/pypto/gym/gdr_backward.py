@@ -8,9 +8,10 @@ initial states.  The updates of a chunk are computed again; its gradients follow
 # mypy: disable-error-code="valid-type"
 # (the annotations of a kernel are values: pypto.Tensor(shape, dtype))
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
+from torch.autograd.function import once_differentiable
 
 import pypto
 from pypto.gym.gdr_cases import LAYOUTS, LONG_BACKWARD, case, with_output_gradients
@@ -242,7 +243,49 @@ def gdr_backward(
     }  # fmt: skip
 
 
-def forward_and_backward(
+class GatedDeltaRule(torch.autograd.Function):
+    """Both kernels as one differentiable function; see `gated_delta_rule`."""
+
+    @staticmethod
+    def forward(ctx, q, k, v, g, beta, initial_state, cu_seqlens, settings):
+        kept = gdr_forward(
+            q, k, v, g, beta, initial_state, cu_seqlens, **settings, keep_states=True
+        )
+        ctx.save_for_backward(q, k, v, g, beta, kept["states"])
+        ctx.rest = settings | {"cu_seqlens": cu_seqlens}
+        return kept["o"], kept["final_state"]
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, do, dfinal_state):
+        q, k, v, g, beta, states = ctx.saved_tensors
+        do, dfinal_state = do.contiguous(), dfinal_state.contiguous()
+        found = gdr_backward(q, k, v, g, beta, states, do, dfinal_state, **ctx.rest)
+        return *found.values(), None, None
+
+
+def gated_delta_rule(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    beta: torch.Tensor,
+    initial_state: torch.Tensor,
+    cu_seqlens: torch.Tensor,
+    scale: float,
+    eps: float = 1e-6,
+    l2norm: bool = True,
+    chunk_size: int = 64,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """`o` and `final_state` of `gdr_forward`, which takes the same arguments, for training.
+
+    Autograd gets the gradients of q, k, v, g, beta and initial_state from the backward kernel.
+    """
+    settings = {"scale": scale, "eps": eps, "l2norm": l2norm, "chunk_size": chunk_size}
+    return GatedDeltaRule.apply(q, k, v, g, beta, initial_state, cu_seqlens, settings)
+
+
+def gradients_by_kernels(
     q: torch.Tensor,
     k: torch.Tensor,
     v: torch.Tensor,
@@ -252,15 +295,14 @@ def forward_and_backward(
     do: torch.Tensor,
     dfinal_state: torch.Tensor,
     cu_seqlens: torch.Tensor,
-    scale: float,
-    eps: float,
-    l2norm: bool,
-    chunk_size: int,
+    **settings: Any,
 ) -> Outputs:
-    """The gradients of a whole pass: forward with its states kept, then backward."""
-    same = (cu_seqlens, scale, eps, l2norm, chunk_size)
-    kept = gdr_forward(q, k, v, g, beta, initial_state, *same, keep_states=True)
-    return gdr_backward(q, k, v, g, beta, kept["states"], do, dfinal_state, *same)
+    """Gradients of Σ o·do + Σ final_state·dfinal_state, as training gets them."""
+    named = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state}
+    leaves = {name: x.detach().requires_grad_() for name, x in named.items()}
+    found = gated_delta_rule(**leaves, cu_seqlens=cu_seqlens, **settings)
+    gradients = torch.autograd.grad(found, list(leaves.values()), (do, dfinal_state))
+    return {f"d{name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}
 
 
 KERNELS = (
@@ -272,7 +314,7 @@ KERNELS = (
             case(
                 layout,
                 inputs=with_output_gradients,
-                run=forward_and_backward,
+                run=gradients_by_kernels,
                 golden=step_gradients,
                 outputs=("dq", "dk", "dv", "dg", "dbeta", "dinitial_state"),
             )

@@ -46,8 +46,10 @@ class Layout:
     @property
     def sizes(self) -> dict[str, int]:
         """The extents, as listings show them."""
-        shown = dict(N=len(self.lengths), T=sum(self.lengths), Nqk=self.Nqk, Nv=self.Nv)
-        return shown | dict(K=self.K, V=self.V, chunk=self.chunk)
+        return {
+            "N": len(self.lengths), "T": sum(self.lengths), "Nqk": self.Nqk, "Nv": self.Nv,
+            "K": self.K, "V": self.V,
+        }  # fmt: skip
 
 
 def random_inputs(layout: Layout, seed: int) -> dict[str, Any]:
@@ -86,14 +88,16 @@ def case(
     run: Callable[..., Outputs],
     golden: Callable[..., Outputs],
     outputs: tuple[str, ...],
+    chunked: bool = True,
 ) -> Case:
-    """The case of a layout for one kernel."""
+    """The case of a layout for one kernel; without `chunked` it takes no chunk size."""
+    chunk = {"chunk": layout.chunk} if chunked else {}
     return Case(
         name=layout.name,
         sentence=layout.sentence,
-        sizes=layout.sizes,
+        sizes=layout.sizes | chunk,
         inputs=partial(inputs, layout),
-        run=partial(run, chunk_size=layout.chunk),
+        run=partial(run, chunk_size=layout.chunk) if chunked else run,
         golden=golden,
         tolerances=dict.fromkeys(outputs, TOLERANCES[layout.dtype]),
         size=layout.size,

@@ -138,7 +138,7 @@ def chunk_updates(
     decays: Decays,
     triangles: Triangles,
 ) -> Updates:
-    """The updates of a chunk that starts from `state` [K, V]; key [n, K], value [n, V], β [n, 1]."""
+    """The updates of a chunk that starts from `state` [K, V]; the others have n rows."""
     gram = pypto.matmul(key, key, pypto.DT_FP32, b_trans=True)
     overlap = gram * decays.before
     inverse = invert_unit_lower(overlap * strength, triangles)

@@ -121,7 +121,7 @@ def gdr_forward(
     and beta [T, Nv], initial_state [N, Nv, K, V] in float32, cu_seqlens [N + 1] in int32: sequence
     i holds the steps from cu_seqlens[i] to before cu_seqlens[i + 1], perhaps none.  Value head h
     goes with query head h // (Nv / Nqk).  Gives `o` [T, Nv, V] in the type of v, `final_state` in
-    float32 and, with `keep_states`, `states`: the state before each chunk, where `state_slots` says.
+    float32 and, with `keep_states`, `states`: the one before each chunk, where `state_slots` says.
     Errors: ValueError for heads, sequences or a chunk size that do not fit.
     """
     check_sequences(q, v, initial_state, cu_seqlens)

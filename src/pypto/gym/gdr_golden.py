@@ -4,18 +4,28 @@ In: packed sequences, as the kernels take them.  Out: outputs and states in floa
 autograd the gradients.  Nothing here knows of chunks; gates are not clamped.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
-from torch.utils.checkpoint import checkpoint
+from torch.autograd.function import once_differentiable
 
 from pypto.gym.record import Outputs
 
-# Autograd keeps the steps of one segment at a time and recomputes them from the state before it.
+# Autograd would keep every state of every step: a gigabyte for 8192 steps of one head. Here it keeps
+# the states between segments, and those of the steps for one segment at a time.
 SEGMENT = 64
 
 
-def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
-    """x / √(Σx² + eps) along the last axis."""
-    return x / (x.square().sum(-1, keepdim=True) + eps).sqrt()
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Steps are too small to share: waking a second thread takes longer than what it computes."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 def walk(
@@ -31,14 +41,37 @@ def walk(
     From the state [H, K, V] to the outputs [steps, H, 1, V] and the state after them.
     """
     outputs = []
-    for t in range(len(q)):
-        state = state * g[t].exp()
-        update = beta[t] * (v[t] - k[t] @ state)
-        state = torch.baddbmm(state, k[t].mT, update)  # state + kᵀ update
-        outputs.append(q[t] @ state)
+    for query, key, value, gate, strength in zip(q, k, v, g, beta, strict=True):
+        state = state * gate.exp()
+        update = strength * (value - key @ state)
+        state = torch.baddbmm(state, key.mT, update)  # state + keyᵀ update
+        outputs.append(query @ state)
     return torch.stack(outputs), state
 
 
+class Segment(torch.autograd.Function):
+    """`walk` that remembers its inputs alone and walks again when gradients are asked for."""
+
+    @staticmethod
+    def forward(ctx, *inputs):
+        ctx.save_for_backward(*inputs)
+        return walk(*inputs)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx, *gradients):
+        inputs = [x.detach().requires_grad_() for x in ctx.saved_tensors]
+        with torch.enable_grad():
+            found = walk(*inputs)
+        return torch.autograd.grad(found, inputs, gradients)
+
+
+def normalised(x: torch.Tensor, eps: float) -> torch.Tensor:
+    """Rows x divided by √(Σx² + eps)."""
+    return x / (x.square().sum(-1, keepdim=True) + eps).sqrt()
+
+
+@one_thread()
 def step_form(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -51,24 +84,28 @@ def step_form(
     eps: float,
     l2norm: bool,
 ) -> Outputs:
-    """`o` [T, Nv, V] and `final_state` [N, Nv, K, V] in float64, differentiable."""
-    heads, group = v.shape[1], v.shape[1] // q.shape[1]
-    q, k, v, g, beta, state = (x.double() for x in (q, k, v, g, beta, initial_state))
+    """`o` [T, Nv, V] and `final_state` [N, Nv, K, V] in float64, differentiable.
+
+    The arguments are those of `gdr_forward`.
+    """
+    group = v.shape[1] // q.shape[1]
+    q, k, v, g, beta, initial_state = (x.double() for x in (q, k, v, g, beta, initial_state))
     if l2norm:
         q, k = normalised(q, eps), normalised(k, eps)
-    q, k = (x.repeat_interleave(group, dim=1).unsqueeze(2) for x in (q, k))
-    rows = (q, k, v.unsqueeze(2), g[..., None, None], beta[..., None, None])
-    outputs, final_states = [v.new_empty(0, heads, 1, v.shape[-1])], []
-    ends = cu_seqlens.tolist()
-    for begin, end, now in zip(ends, ends[1:], state, strict=False):
-        for t in range(begin, end, SEGMENT):
-            segment = [x[t : min(t + SEGMENT, end)] for x in rows]
-            o, now = checkpoint(walk, *segment, now, use_reentrant=False)
-            outputs.append(o)
-        final_states.append(now)
-    return {"o": scale * torch.cat(outputs).squeeze(2), "final_state": torch.stack(final_states)}
+    q, k = (x.repeat_interleave(group, dim=1) for x in (q, k))
+    rows = (q[:, :, None], k[:, :, None], v[:, :, None], g[..., None, None], beta[..., None, None])
+    lengths = cu_seqlens.diff().tolist()
+    outputs, final_states = [v[:0, :, None]], []
+    for state, *sequence in zip(initial_state, *(x.split(lengths) for x in rows), strict=True):
+        for segment in zip(*(x.split(SEGMENT) for x in sequence), strict=True):
+            if len(segment[0]):
+                o, state = Segment.apply(*segment, state)
+                outputs.append(o)
+        final_states.append(state)
+    return {"o": scale * torch.cat(outputs)[:, :, 0], "final_state": torch.stack(final_states)}
 
 
+@one_thread()
 def step_gradients(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -83,8 +120,8 @@ def step_gradients(
     eps: float,
     l2norm: bool,
 ) -> Outputs:
-    """Gradients of Σ o·do + Σ final_state·dfinal_state in float64, by autograd through the steps."""
-    named = dict(q=q, k=k, v=v, g=g, beta=beta, initial_state=initial_state)
+    """Gradients of Σ o·do + Σ final_state·dfinal_state in float64, by autograd."""
+    named = {"q": q, "k": k, "v": v, "g": g, "beta": beta, "initial_state": initial_state}
     leaves = {name: x.detach().double().requires_grad_() for name, x in named.items()}
     found = step_form(**leaves, cu_seqlens=cu_seqlens, scale=scale, eps=eps, l2norm=l2norm)
     gradients = torch.autograd.grad(

@@ -23,16 +23,40 @@ Box = tuple[slice, ...]
 
 
 class Plan:
-    """Slots and expressions of one graph while its program is made."""
+    """Slots and expressions of one graph while its program is made.
+
+    `watched`, `beside` and `places` are where a plan that checks what steps do comes in; here they
+    add nothing, so that a program that is not checked has no trace of them.
+    """
 
     def __init__(self) -> None:
         self.slots: dict[Value, int] = {}
+        self.size = 0
         self._integers = Integers(self.slot)
+        # Where a run that ends in an error leaves the trip of every loop that was open.
+        self.trips = self.extra()
+
+    def extra(self) -> int:
+        """A slot that belongs to no value."""
+        self.size += 1
+        return self.size - 1
 
     def define(self, value: Value) -> int:
         """A slot for a value that is made here."""
-        self.slots[value] = slot = len(self.slots)
+        self.slots[value] = slot = self.extra()
         return slot
+
+    def watched(self, node: Node, step: Step) -> Step:
+        """The step of a node with what is checked before and behind it."""
+        return step
+
+    def places(self, target: Value) -> list[int]:
+        """The slots of what travels with a value when a region hands it on."""
+        return []
+
+    def beside(self, source: Value | SymInt | None, target: Value) -> list[Get]:
+        """What goes into those slots."""
+        return []
 
     def slot(self, value: Value) -> int:
         """The slot of a value that was made before."""

@@ -123,7 +123,7 @@ def _region(plan: Plan, region: Region, ends: Ends) -> Step:
     steps: list[Step] = []
     nodes: dict[Step, Node] = {}
     for node in region.nodes:
-        step = _step(plan, node, ends)
+        step = plan.watched(node, _step(plan, node, ends))
         nodes[step] = node
         steps.append(step)
         if node in ends:
@@ -190,6 +190,20 @@ def _handed(plan: Plan, source: Value | SymInt | None, target: Value) -> Get:
     return copied
 
 
+def _handing(
+    plan: Plan, sources: Sequence[Value | SymInt | None], targets: Sequence[Value]
+) -> list[Get]:
+    """What parameters or results get, and what travels with it; `_receiving` has the slots."""
+    pairs = list(zip(sources, targets, strict=True))
+    gets = [_handed(plan, source, target) for source, target in pairs]
+    return gets + [get for source, target in pairs for get in plan.beside(source, target)]
+
+
+def _receiving(plan: Plan, targets: Sequence[Value]) -> list[int]:
+    slots = [plan.slot(target) for target in targets]
+    return slots + [slot for target in targets for slot in plan.places(target)]
+
+
 def _owned(plan: Plan, region: Region) -> list[int]:
     """Slots that may still hold memory when a region is left."""
     held = {*region.params, *(y for y in region.yields if isinstance(y, Value))}
@@ -201,12 +215,17 @@ def _loop(plan: Plan, node: Node, ends: Ends) -> Step:
     region, attrs = node.regions[0], node.attrs
     bounds = plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
     carried = region.params[1:]
-    inits = [_handed(plan, i, p) for i, p in zip(attrs["inits"], carried, strict=True)]
-    index, *slots = [plan.define(p) for p in region.params]
+    inits = _handing(plan, attrs["inits"], carried)
+    index = [plan.define(p) for p in region.params][0]
+    slots = _receiving(plan, carried)
     body = _region(plan, region, ends)
-    yields = [_handed(plan, y, p) for y, p in zip(region.yields, carried, strict=True)]
-    finals = [_handed(plan, p, r) for p, r in zip(carried, node.results, strict=True)]
-    owned, results = _owned(plan, region), [plan.define(r) for r in node.results]
+    yields = _handing(plan, region.yields, carried)
+    finals = _handing(plan, carried, node.results)
+    owned = _owned(plan, region)
+    for result in node.results:
+        plan.define(result)
+    results = _receiving(plan, node.results)
+    trips, label = plan.trips, region.params[0].name or "the index"
 
     def step(f: Frame) -> None:
         start, stop, stride = bounds(f)
@@ -218,12 +237,16 @@ def _loop(plan: Plan, node: Node, ends: Ends) -> Step:
                 fix="count with a step such as 1 or -1",
             )
         values = [get(f) for get in inits]
-        for number in range(start, stop, stride):
-            f[index] = number
-            for slot, value in zip(slots, values, strict=True):
-                f[slot] = value
-            body(f)
-            values = [get(f) for get in yields]
+        try:
+            for number in range(start, stop, stride):
+                f[index] = number
+                for slot, value in zip(slots, values, strict=True):
+                    f[slot] = value
+                body(f)
+                values = [get(f) for get in yields]
+        except PyptoError:
+            f[trips] = [f"{label} = {f[index]}", *(f[trips] or ())]
+            raise
         for slot, value in zip(slots, values, strict=True):
             f[slot] = value
         values = [get(f) for get in finals]
@@ -240,9 +263,10 @@ def _cond(plan: Plan, node: Node, ends: Ends) -> Step:
     arms: list[tuple[Step, list[Get], list[int]]] = []
     for region in node.regions:
         body = _region(plan, region, ends)
-        yields = [_handed(plan, y, r) for y, r in zip(region.yields, node.results, strict=True)]
-        arms.append((body, yields, _owned(plan, region)))
-    results = [plan.define(r) for r in node.results]
+        arms.append((body, _handing(plan, region.yields, node.results), _owned(plan, region)))
+    for result in node.results:
+        plan.define(result)
+    results = _receiving(plan, node.results)
 
     def step(f: Frame) -> None:
         body, yields, owned = arms[0 if cond(f) else 1]

@@ -8,104 +8,27 @@ the outside, and leaves the merging of versions to the regions that close.
 
 from __future__ import annotations
 
-import os
-import sys
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, FrameType
+from types import CodeType
 from typing import Any
 
 from pypto import knobs
 from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, error, warn
 from pypto.ir import options, sym
+from pypto.ir.findings import Conflict as Conflict
+from pypto.ir.findings import is_failed as is_failed
+from pypto.ir.findings import keep
+from pypto.ir.findings import settle as settle
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value, int_value, leaves_of
 from pypto.ir.op import Op
+from pypto.ir.place import current as _current
+from pypto.ir.place import frame_loc as frame_loc
+from pypto.ir.place import here as here
+from pypto.ir.place import is_internal as is_internal
 from pypto.ir.scalar import operand
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import INT, TensorType, Type
-
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-# The kernel library is written as a user would write it, so its frames are users' frames.
-_LIBRARY = os.path.join(_PACKAGE, "gym") + os.sep
-_internal: dict[str, bool] = {}
-_positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
-
-
-def is_internal(file: str) -> bool:
-    """Whether a source file is ours."""
-    if file not in _internal:
-        path = os.path.abspath(file)
-        _internal[file] = path.startswith(_PACKAGE) and not path.startswith(_LIBRARY)
-    return _internal[file]
-
-
-def frame_loc(frame: FrameType, instruction: int, outer: Loc | None) -> Loc:
-    """The place that a frame stands at, with exact columns."""
-    code = frame.f_code
-    if code not in _positions:
-        _positions[code] = list(code.co_positions())
-    line, end_line, col, end_col = _positions[code][instruction // 2]
-    return Loc(
-        code.co_filename,
-        line or frame.f_lineno or code.co_firstlineno,
-        col or 0,
-        end_line or line or 0,
-        end_col or 0,
-        code.co_name,
-        outer,
-    )
-
-
-def here() -> Loc | None:
-    """The user's place now: the innermost frame that is not ours, and its callers up to the
-    kernel.
-    """
-    frames: list[FrameType] = []
-    frame: FrameType | None = sys._getframe(1)
-    floor = _current.floor
-    while frame is not None and frame.f_code is not floor:
-        if not is_internal(frame.f_code.co_filename):
-            frames.append(frame)
-        frame = frame.f_back
-    if frame is None:
-        frames = frames[:1]
-    loc: Loc | None = None
-    for frame in reversed(frames):
-        loc = frame_loc(frame, frame.f_lasti, loc)
-    return loc
-
-
-class Conflict:
-    """A name that stands for different kinds of things; an error at its first use."""
-
-    __slots__ = ("fix", "text")
-
-    def __init__(self, text: str, fix: str) -> None:
-        object.__setattr__(self, "text", text)
-        object.__setattr__(self, "fix", fix)
-
-    def _fail(self, *args: Any, **kwargs: Any) -> Any:
-        raise error(
-            TypeError,
-            object.__getattribute__(self, "text"),
-            fix=object.__getattribute__(self, "fix"),
-        )
-
-    __call__ = __getattr__ = __setattr__ = __getitem__ = __setitem__ = __iter__ = __len__ = _fail
-    __bool__ = __int__ = __float__ = __index__ = __hash__ = __eq__ = __ne__ = __lt__ = _fail  # type: ignore[assignment]
-    __le__ = __gt__ = __ge__ = __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = _fail
-    __rmul__ = __truediv__ = __rtruediv__ = __floordiv__ = __mod__ = __pow__ = __neg__ = _fail
-    __matmul__ = __contains__ = __enter__ = __str__ = __format__ = _fail  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return "<conflict>"
-
-
-def settle(item: Any) -> None:
-    """Raise the error of a name that stands for different kinds of things."""
-    if type(item) is Conflict:
-        item._fail()
 
 
 class Scope:
@@ -152,6 +75,8 @@ class Trace:
         self.choices: list[Any] = []
         # Errors found so far whose ops were passed over, to be reported together.
         self.findings: list[PyptoError] = []
+        # Whether an op of the user's is running: the ops that it is written with raise to it.
+        self.busy = False
         # Tensors whose value was given to another: older front ends leave them empty.
         self.moved: set[Storage] = set()
         # Elements read so far, by version and index.
@@ -331,15 +256,6 @@ class Trace:
         return param
 
 
-class _Current(threading.local):
-    trace: Trace | None = None
-    # The frames of the user end where this code begins.
-    floor: CodeType | None = None
-
-
-_current = _Current()
-
-
 @contextmanager
 def tracing(trace: Trace, floor: CodeType) -> Iterator[Trace]:
     """Make a trace the current one of this thread."""
@@ -354,12 +270,14 @@ def tracing(trace: Trace, floor: CodeType) -> Iterator[Trace]:
 
 def active() -> Trace | None:
     """The trace of this thread, if one is going on."""
-    return _current.trace
+    trace: Trace | None = _current.trace
+    return trace
 
 
 def current(what: str = "this op") -> Trace:
     """The trace of this thread; RuntimeError F00003 outside of a kernel."""
-    if _current.trace is None:
+    trace = active()
+    if trace is None:
         raise error(
             RuntimeError,
             f"{what} is not inside a @pypto.frontend.jit kernel",
@@ -367,7 +285,7 @@ def current(what: str = "this op") -> Trace:
             loc=here(),
             fix="decorate the function with @pypto.frontend.jit and call that",
         )
-    return _current.trace
+    return trace
 
 
 def floor() -> CodeType | None:
@@ -377,7 +295,8 @@ def floor() -> CodeType | None:
 def note(text: str, fix: str | None = None, loc: Loc | None = None) -> None:
     """A portability note at the user's line; an error where portable forms are asked for."""
     if knobs.PORTABLE.get():
-        raise error(SyntaxError, text, loc=loc or here(), fix=fix)
+        keep(error(SyntaxError, text, loc=loc or here(), fix=fix))
+        return
     warn(PortabilityNote, text, loc or here(), fix)
 
 

@@ -3,7 +3,7 @@
 `declare` enters a record and derives its public function: a real signature, bound and checked
 arguments, one node in the current trace, a handle on its result.  `composite` does the same for
 functions that are written over other ops.  Everything an op can be given wrongly is found here,
-before a node exists.
+before a node exists; the error goes to the findings of the trace and a failed value to the user.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from pypto.errors import PyptoError, PyptoWarning, error
 from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
+from pypto.ir.findings import Failed, attempt, is_failed
 from pypto.ir.graph import Value
 from pypto.ir.handle import Tensor, handle
 from pypto.ir.op import (
@@ -34,7 +35,7 @@ from pypto.ir.op import (
 )
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
-from pypto.ir.types import TensorType
+from pypto.ir.types import TensorType, full
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -45,7 +46,11 @@ def declare(op: Op) -> Callable[..., Any]:
     signature = _signature(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        return apply(op, bind(op.name, signature, args, kwargs, op.misuse))
+        return attempt(
+            lambda: apply(op, bind(op.name, signature, args, kwargs, op.misuse)),
+            (args, kwargs),
+            lambda: _instead(op, signature, args, kwargs),
+        )
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = op.name.rpartition(".")[2]
@@ -57,28 +62,94 @@ def declare(op: Op) -> Callable[..., Any]:
 
 
 def composite(
-    name: str = "", *, method: str | None = None, operator: tuple[str, ...] = ()
+    name: str = "",
+    *,
+    method: str | None = None,
+    operator: tuple[str, ...] = (),
+    guess: Callable[..., TensorType | None] | None = None,
 ) -> Callable[[F], F]:
-    """Publish a function over ops under its own name, as a tensor method and as operators."""
+    """Publish a function over ops under its own name, as a tensor method and as operators.
+
+    `guess`, given the arguments of a call that failed, is the type that its result was meant to
+    have.
+    """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         public = name or function.__name__
         positional = _positional(signature)
+        returns = str(signature.return_annotation)
 
-        @functools.wraps(function)
-        def checked(*args: Any, **kwargs: Any) -> Any:
+        def run(*args: Any, **kwargs: Any) -> Any:
             if not positional:
                 return function(**bind(public, signature, args, kwargs))
             for item in (*args, *kwargs.values()):
                 build.settle(item)
             return function(*args, **kwargs)
 
+        def instead(*args: Any, **kwargs: Any) -> Failed | None:
+            return None if returns == "None" else Failed(_guessed(guess, *args, **kwargs))
+
+        @functools.wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            return attempt(
+                lambda: run(*args, **kwargs), (args, kwargs), lambda: instead(*args, **kwargs)
+            )
+
         checked.__module__ = "pypto"
         _publish(checked, public, (), method, operator)
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def _guessed(
+    guess: Callable[..., TensorType | None] | None, *args: Any, **kwargs: Any
+) -> TensorType | None:
+    """A guess from arguments that are wrong somehow, which the guess itself may stumble over."""
+    try:
+        return None if guess is None else guess(*args, **kwargs)
+    except Exception:
+        return None
+
+
+def _instead(
+    op: Op, signature: inspect.Signature, args: Sequence[Any], kwargs: dict[str, Any]
+) -> Any:
+    """What a call that failed gives: as many values as it should have, of the type that the record
+    gives for what is right about the arguments.
+    """
+    if op.writes is not None:
+        return Failed() if op.returns_self else None
+    if op.results > 1:
+        return [Failed() for _ in range(op.results)]
+
+    def guess() -> TensorType:
+        given = signature.bind_partial(*args, **kwargs).arguments
+        operands = [p for a in op.args for p in _parts(given.get(a.name)) if _is_operand(op, a)]
+        types = [_type_of(part) for part in operands if hasattr(part, "__pypto_tensor__")]
+        attrs: dict[str, Any] = {}
+        for arg in op.args:
+            item = given.get(arg.name, arg.default)
+            convert = None if hasattr(item, "__pypto_tensor__") else _KINDS.get(arg.kind)
+            attrs[arg.name] = convert(op, arg, item, operands[0]) if convert else item
+        shape = op.shape(types, attrs)
+        return full(op.result(types, attrs) if op.result else types[0].dtype, shape)
+
+    return Failed(_guessed(guess))
+
+
+def _parts(item: Any) -> list[Any]:
+    return list(item) if isinstance(item, (list, tuple)) else [item]
+
+
+def _is_operand(op: Op, arg: Arg) -> bool:
+    return arg.kind in ("tensor", "tensors", "operand", "element") and arg.name not in op.index_args
+
+
+def _type_of(t: Any) -> TensorType:
+    type: TensorType = t.guess if is_failed(t) else t.value().tensor
+    return type
 
 
 def _positional(signature: inspect.Signature) -> bool:
@@ -105,9 +176,8 @@ def _publish(
 def _signature(op: Op) -> inspect.Signature:
     parameters = []
     for arg in op.args:
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        if arg.keyword_only:
-            kind = inspect.Parameter.KEYWORD_ONLY
+        positional, named = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
+        kind = named if arg.keyword_only else positional
         default = inspect.Parameter.empty if arg.default is REQUIRED else arg.default
         parameters.append(inspect.Parameter(arg.name, kind, default=default))
     return inspect.Signature(parameters)
@@ -148,21 +218,33 @@ def bind(
         build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
-            close = nearest(keyword, list(signature.parameters))
+            close = _ELSEWHERE.get(keyword)
+            if close not in signature.parameters:
+                close = nearest(keyword, list(signature.parameters))
             raise error(
                 TypeError,
                 f"{name}() got an unexpected keyword argument '{keyword}'"
-                + (f"; did you mean `{close}`?" if close else ""),
-                fix=f"pypto.{name}{signature}",
+                + (f"; did you mean `{close}`?" if close else f": there is no `{keyword}`"),
+                fix=_call(name, signature),
+                value=keyword,
+                limit=list(signature.parameters),
             )
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
-        raise error(
-            TypeError, f"{name}() {cause}", fix=misuse or f"pypto.{name}{signature}"
-        ) from None
+        raise error(TypeError, f"{name}() {cause}", fix=misuse or _call(name, signature)) from None
     bound.apply_defaults()
     return dict(bound.arguments)
+
+
+# Keywords of other array libraries.
+_ELSEWHERE = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
+
+
+def _call(name: str, signature: inspect.Signature) -> str:
+    """A call with all arguments, as one writes it."""
+    bare = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+    return f"pypto.{name}{inspect.Signature(bare)}"
 
 
 # --- one call ------------------------------------------------------------------------------------
@@ -192,7 +274,7 @@ def apply(op: Op, given: dict[str, Any]) -> Any:
             problem.text = f"{op.name}(): {problem.text}"
         raise
     valid = op.valid(types, attrs, shape)
-    dtype = op.result(types, attrs) if op.result else types[0].dtype
+    dtype: Any = op.result(types, attrs) if op.result else types[0].dtype
     trace = build.current()
     if op.writes is not None:
         target: Tensor = given[op.writes]
@@ -202,7 +284,7 @@ def apply(op: Op, given: dict[str, Any]) -> Any:
         target.replace(node.result)
         return target if op.returns_self else None
     if op.results > 1:
-        many = tuple(TensorType(d, s, v) for d, s, v in zip(dtype, shape, valid, strict=True))
+        many = tuple(map(TensorType, dtype, shape, valid))
         return [handle(r) for r in trace.emit(op, tuple(operands), attrs, many).results]
     _note_left_valid(op, types, shape, valid)
     node = trace.emit(op, tuple(operands), attrs, (TensorType(dtype, shape, valid),))
@@ -271,11 +353,12 @@ def _argument(
     raise _kind_error(op, arg, item, "a tensor")
 
 
-def _kind_error(op: Op, arg: Arg, item: Any, wanted: str) -> Exception:
+def _kind_error(op: Op, arg: Arg, item: Any, wanted: str, fix: str | None = None) -> PyptoError:
     return error(
         TypeError,
         f"{op.name}(): {arg.name} must be {wanted}, got {type(item).__name__}"
         + (f" ({item!r})" if isinstance(item, (int, float, str, DataType)) else ""),
+        fix=fix,
     )
 
 
@@ -343,15 +426,15 @@ def _dim(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> int:
             fix = op.misuse
         elif isinstance(item, (list, tuple)):
             fix = "give one axis; reduce twice for two axes"
-        problem = _kind_error(op, arg, item, "an int (an axis)")
-        problem.fix = fix  # type: ignore[attr-defined]
-        raise problem
+        raise _kind_error(op, arg, item, "an int (an axis)", fix)
     rank = governing.dim if governing is not None else 0
     if not -rank <= item < rank:
         raise error(
             IndexError,
             f"{op.name}(): {arg.name}={item} is no axis of a tensor of rank {rank}; allowed "
             f"{-rank}..{rank - 1}",
+            value=item,
+            limit=[-rank, rank - 1],
         )
     return int(item) % rank
 
@@ -424,7 +507,7 @@ _KINDS: dict[str, Callable[..., Any]] = {
 def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
     for name, type in elements:
         if name not in op.dynamic:
-            check_static(op.name, type)
+            check_static(op.name, type, [t for _, t in elements])
         if type.dtype not in op.accept:
             raise error(
                 TypeError,
@@ -432,6 +515,8 @@ def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
                 f"{', '.join(sorted(d.name for d in op.accept))}",
                 code="FC0001",
                 fix=_cast_fix(op, type.dtype),
+                value=type.dtype.name,
+                limit=sorted(d.name for d in op.accept),
             )
         low, high = op.ranks
         if not low <= type.rank <= high:
@@ -440,6 +525,8 @@ def _check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
                 f"{op.name}(): {name} has rank {type.rank}; allowed {low}..{high}",
                 code="FC0002",
                 fix="merge or split axes with pypto.reshape",
+                value=type.rank,
+                limit=op.ranks,
             )
     if op.same_dtype and len({t.dtype for _, t in elements}) > 1:
         found = " and ".join(f"{n} {t.dtype.name}" for n, t in elements)
@@ -461,13 +548,14 @@ def _cast_fix(op: Op, dtype: DataType) -> str:
     return f"cast first: pypto.cast(t, pypto.{target})"
 
 
-def check_static(name: str, type: TensorType) -> None:
-    """Refuse operands with a DYNAMIC dim or an empty axis."""
+def check_static(name: str, type: TensorType, beside: Sequence[TensorType] = ()) -> None:
+    """Refuse operands with a DYNAMIC dim or an empty axis; `beside` are all of the op's tensors."""
     if not type.is_static:
         raise error(
             ValueError,
             f"{name}(): Dynamic shape tensors are not allowed as operation operands. Use view in "
-            f"pypto.loop to get static shape tensors before computation. Got {type.brief()}",
+            f"pypto.loop to get static shape tensors before computation. Got {type.brief()}"
+            + _declared_unlike(type, beside),
             code="F0000A",
             fix="tile = pypto.view(t, [64, 128], [i * 64, 0]) inside a pypto.loop, then compute",
         )
@@ -479,6 +567,15 @@ def check_static(name: str, type: TensorType) -> None:
                 code="FC0000",
                 fix="loop over the axis with pypto.loop: an empty axis makes zero trips",
             )
+
+
+def _declared_unlike(type: TensorType, beside: Sequence[TensorType]) -> str:
+    """The axis that one tensor declares DYNAMIC and another one fixed."""
+    for other in beside:
+        for own, size in zip(reversed(type.shape), reversed(other.shape), strict=False):
+            if not isinstance(own, int) and isinstance(size, int) and size != 1:
+                return f"; the same axis declared DYNAMIC and {size}; declare alike"
+    return ""
 
 
 def _check_places(op: Op, name: str, type: TensorType) -> None:

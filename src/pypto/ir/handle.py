@@ -13,9 +13,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pypto.errors import error
-from pypto.ir import build
+from pypto.errors import PyptoError, error
+from pypto.ir import build, place
 from pypto.ir.dtype import DataType
+from pypto.ir.findings import Failed, any_failed, keep, reads_attribute
 from pypto.ir.graph import Storage, Value
 from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
 from pypto.ir.scalar import SymbolicScalar, as_sym_int
@@ -51,6 +52,17 @@ class Tensor:
         "spec_format",
     )
 
+    def __new__(cls, shape: Any = None, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if any_failed(shape):
+            return Failed()
+        try:
+            _check_spec(shape)
+            _check_dtype(dtype)
+        except PyptoError as problem:
+            keep(problem)
+            return Failed()
+        return super().__new__(cls)
+
     def __init__(
         self,
         shape: Any = None,
@@ -61,14 +73,6 @@ class Tensor:
         device: Any = None,
         ori_shape: Any = None,
     ) -> None:
-        if isinstance(shape, DataType):
-            raise error(
-                TypeError,
-                f"Tensor(shape, dtype): shape is a list, got {shape.name}",
-                fix=f"pypto.Tensor([], pypto.{shape.name})",
-            )
-        if dtype is not None and not isinstance(dtype, DataType):
-            raise error(TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}")
         self._name = name
         self.explicit_dtype = dtype is not None
         self.explicit_format = format is not None
@@ -89,7 +93,7 @@ class Tensor:
             type = full(dtype or DataType.DT_FP32, dims, self.spec_format)
             node = trace.emit(REGISTRY["empty"], (), {"name": name}, (type,))
             assert node.result.storage is not None
-            node.result.storage.name = name
+            node.result.storage.name = name or place.assigned_name()
             self._trace, self._storage = trace, node.result.storage
 
     def __class_getitem__(cls, items: Any) -> Tensor:
@@ -110,7 +114,8 @@ class Tensor:
                 raise error(
                     TypeError, f"Tensor[...] takes shape, dtype, format, name, got {item!r}"
                 )
-        return cls(**given)
+        made: Tensor = cls(**given)
+        return made
 
     @classmethod
     def of(cls, trace: build.Trace, storage: Storage, shape: Shape | None = None) -> Tensor:
@@ -134,7 +139,7 @@ class Tensor:
             raise error(
                 TypeError,
                 "this Tensor is an annotation, not a tensor of a kernel",
-                fix="give its shape and dtype inside a kernel: pypto.tensor([16, 16], pypto.DT_FP32)",
+                fix="t = pypto.tensor([16, 16], pypto.DT_FP32) with int extents, inside the kernel",
             )
         if self._trace is not build.active():
             raise error(
@@ -277,18 +282,32 @@ class Tensor:
             return functools.partial(method, self)
         if attribute.startswith("__"):
             raise AttributeError(attribute)
-        raise error(
+        problem = error(
             AttributeError,
-            f"Tensor object has no attribute {attribute} ('Tensor' object has no attribute "
-            f"'{attribute}')",
+            f"Tensor object has no attribute {attribute}",
             fix=_attribute_fix(attribute),
         )
+        if self._storage is None or not reads_attribute():
+            raise problem
+        keep(problem)
+        return self._instead(attribute)
+
+    def _instead(self, attribute: str) -> Failed:
+        """What the user most likely meant by an attribute that does not exist."""
+        if attribute == "T" and self.dim == 2:
+            type = self.value().tensor
+            return Failed(full(type.dtype, type.shape[::-1]))
+        known = FUNCTIONS.get(attribute)
+        close = _nearest_attribute(attribute)
+        if known is None and close is not None:
+            known = METHODS.get(close)
+        return Failed(stands_for=None if known is None else functools.partial(known, self))
 
     def __bool__(self) -> bool:
         raise error(
             TypeError,
-            "a Tensor cannot be a condition: it has no truth value, its elements are known only when "
-            "the kernel runs",
+            "a Tensor cannot be a condition: it has no truth value, its elements are known only "
+            "when the kernel runs",
             fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
         )
 
@@ -354,9 +373,12 @@ def _attribute_fix(attribute: str) -> str | None:
         return _ATTRIBUTE_FIXES[attribute]
     if attribute in FUNCTIONS:
         return f"use the function: pypto.{attribute}(t, …)"
-    known = [*METHODS, "shape", "dtype", "valid_shape", "dim", "format", "name"]
-    close = nearest(attribute, known)
+    close = _nearest_attribute(attribute)
     return f"did you mean `{close}`?" if close else None
+
+
+def _nearest_attribute(attribute: str) -> str | None:
+    return nearest(attribute, [*METHODS, "shape", "dtype", "valid_shape", "dim", "format", "name"])
 
 
 def _user_int(d: SymInt) -> Any:
@@ -367,10 +389,21 @@ def _has_marker(spec: tuple[Any, ...]) -> bool:
     return any(isinstance(d, StatusType) or d is Ellipsis for d in spec)
 
 
+def _check_dtype(dtype: Any) -> None:
+    if dtype is not None and not isinstance(dtype, DataType):
+        raise error(TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}")
+
+
 def _check_spec(shape: Any) -> tuple[Any, ...] | None:
     """The dims of an annotation or of a new tensor, each one legal."""
     if shape is None:
         return None
+    if isinstance(shape, DataType):
+        raise error(
+            TypeError,
+            f"Tensor(shape, dtype): shape is a list, got {shape.name}",
+            fix=f"pypto.Tensor([], pypto.{shape.name})",
+        )
     if not isinstance(shape, (list, tuple)):
         raise error(
             TypeError,
@@ -395,6 +428,9 @@ def _check_spec(shape: Any) -> tuple[Any, ...] | None:
             raise error(ValueError, f"Invalid shape {d}: a dim is at least 0", code="F0000B")
         dims.append(d)
     return tuple(dims)
+
+
+Failed.poses_as = Tensor
 
 
 def handle(value: Value) -> Tensor:

@@ -555,9 +555,9 @@ class Loop(Opened):
         elif is_plain(end):
             fits = is_plain(entry) and same_kind(entry, end)
             if self.trace.knows(end._storage, self.outer):
-                if self.runs:
+                if self.runs and guard_of(end) == 1:
                     return lambda results: end
-                if entry is UNBOUND:
+                if self.runs or entry is UNBOUND:
                     flag = self._bound_flag(entry, end)
                     return lambda results: self._maybe(name, end, _flag_of(results, flag))
             if entry is UNBOUND or self.runs or fits:

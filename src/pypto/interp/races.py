@@ -1,0 +1,273 @@
+"""Trips of a parallel loop that meet in memory.
+
+In: loops marked `parallel=True`, and what each node in them reads and writes.  Out: an error at the
+first element that one trip writes and another one reads or writes, before it is written a second
+time.  Additions by `atomic_add` meet each other freely.  A value that a name carries from trip to
+trip is such a meeting too.  Memory that a trip makes for itself is nobody else's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pypto.errors import PyptoError, error
+from pypto.interp.accesses import Access, accesses, handed
+from pypto.interp.findings import Names, first
+from pypto.interp.integers import Frame
+from pypto.interp.plan import Get, Plan, Step
+from pypto.ir.graph import Graph, Node, Region, Storage, Value
+from pypto.ir.sym import SymInt
+
+_PAST = {"read": "read", "copy": "read", "write": "written", "add": "added to"}
+_PAST["first add"] = _PAST["add"]
+
+
+class Log:
+    """Which trip touched each element of one tensor; trips are numbered through a run.
+
+    Of those that wrote or added the latest is kept, of those that read or added the first.
+    """
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._trips: dict[str, np.ndarray] = {}
+
+    def of(self, kind: str, shape: tuple[int, ...]) -> np.ndarray:
+        """The trips that did something of a kind, by element; 0 where none did."""
+        if kind not in self._trips:
+            self._trips[kind] = np.zeros(self.size, np.int64)
+        return self._trips[kind].reshape(shape)
+
+    def has(self, kind: str) -> bool:
+        return kind in self._trips
+
+
+# What an access meets when another trip did it, and what it leaves behind.
+_AGAINST = {
+    "read": ("write", "add", "first add"),
+    "copy": ("write", "add", "first add"),
+    "write": ("write", "add", "first add", "read"),
+    "add": ("write", "read"),
+}
+_LATEST = {"write": "write", "add": "add"}
+_FIRST = {"read": "read", "copy": "read", "add": "first add"}
+
+
+class Loop:
+    """One parallel loop: the slots of its trips, and the memory that its trips share."""
+
+    def __init__(self, plan: Plan, node: Node) -> None:
+        region, attrs = node.regions[0], node.attrs
+        self.node = node
+        self.name = region.params[0].name or "the index"
+        self.index = region.params[0]
+        self.bounds = plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
+        self.run = plan.extra()
+        self.logs: dict[Storage, int] = {}
+        self.carried: dict[Storage, int] = {}
+
+    def trip(self, number: int, f: Frame) -> str:
+        """A trip in words, from its number within the run."""
+        base, start, stride = f[self.run]
+        return f"in iteration {self.name} = {start + (number - base) * stride}"
+
+
+class Races:
+    """The parallel loops of a graph, and the checks of its nodes."""
+
+    def __init__(self, plan: Plan, graph: Graph, names: Names) -> None:
+        self._plan = plan
+        self._names = names
+        self._counter = plan.extra()
+        self._around: dict[Node, tuple[Loop, ...]] = {}
+        self._loops: dict[Node, Loop] = {}
+        # The loops around the place where a tensor's memory is made.
+        self._homes: dict[Storage, tuple[Loop, ...]] = {}
+        for param in graph.params:
+            self._home(param.value, ())
+        self._survey(graph.body, ())
+        for loop in self._loops.values():
+            self._share(loop)
+            self._carry(loop)
+
+    # -- what the graph says ------------------------------------------------------------------
+
+    def _home(self, value: Value, around: tuple[Loop, ...]) -> None:
+        if value.storage is not None:
+            self._homes.setdefault(value.storage, around)
+
+    def _survey(self, region: Region, around: tuple[Loop, ...]) -> None:
+        for node in region.nodes:
+            self._around[node] = around
+            inside = around
+            if node.attrs.get("parallel") and node.op.name == "loop":
+                loop = self._loops[node] = Loop(self._plan, node)
+                inside = (*around, loop)
+            for inner in node.regions:
+                for param in inner.params:
+                    self._home(param, inside)
+                self._survey(inner, inside)
+            for value in node.results:
+                self._home(value, around)
+
+    def _inside(self, loop: Loop) -> list[Node]:
+        return [node for node, around in self._around.items() if loop in around]
+
+    def _share(self, loop: Loop) -> None:
+        """Memory from outside of a loop that is written in it."""
+        for node in self._inside(loop):
+            storage = node.result.storage if node.op.writes is not None else None
+            if storage is not None and loop not in self._homes[storage]:
+                loop.logs.setdefault(storage, self._plan.extra())
+
+    def _carry(self, loop: Loop) -> None:
+        """Tensors that a name hands from one trip to the next."""
+        found = {
+            p.storage
+            for p in loop.node.regions[0].params
+            if p.storage is not None and loop in self._homes[p.storage]
+        }
+        nodes = [node for node in self._inside(loop) if node.regions]
+        while True:
+            more = {
+                target.storage
+                for node in nodes
+                for source, target in handed(node)
+                if isinstance(source, Value) and source.storage in found
+            } - {None, *found}
+            if not more:
+                break
+            found |= more
+        for storage in found:
+            if storage is not None and loop in self._homes[storage]:
+                loop.carried[storage] = self._plan.extra()
+
+    # -- what regions hand on -----------------------------------------------------------------
+
+    def places(self, target: Value) -> list[int]:
+        """The slots that tell in which trip a carried tensor was made."""
+        if target.storage is None:
+            return []
+        tables = [loop.carried for loop in self._loops.values()]
+        return [carried[target.storage] for carried in tables if target.storage in carried]
+
+    def beside(self, source: Value | SymInt | None, target: Value) -> list[Get]:
+        """What goes into those slots: the trip at hand for what it makes, None from outside."""
+        return [
+            self._made(loop, source)
+            for loop in self._loops.values()
+            if target.storage is not None and target.storage in loop.carried
+        ]
+
+    def _made(self, loop: Loop, source: Value | SymInt | None) -> Get:
+        storage = source.storage if isinstance(source, Value) else None
+        if storage is None or loop not in self._homes[storage]:
+            return lambda f: None
+        if storage in loop.carried:
+            slot = loop.carried[storage]
+            return lambda f: f[slot]
+        index = self._plan.slot(loop.index)
+        return lambda f: f[index]
+
+    # -- steps --------------------------------------------------------------------------------
+
+    def around(self, node: Node, step: Step) -> Step:
+        """The step of a loop; a parallel one numbers its trips from here on."""
+        loop = self._loops.get(node)
+        if loop is None or not loop.logs:
+            return step
+        counter, run, bounds = self._counter, loop.run, loop.bounds
+
+        def numbered(f: Frame) -> None:
+            start, stop, stride = bounds(f)
+            base = f[counter] or 1
+            f[run] = (base, start, stride)
+            # Loops inside count on from behind these trips.
+            f[counter] = base + (len(range(start, stop, stride)) if stride else 0)
+            step(f)
+
+        return numbered
+
+    def checks(self, node: Node) -> list[Step]:
+        """What is checked, and noted, before a node runs."""
+        around = self._around[node]
+        if not around:
+            return []
+        found: list[Step] = []
+        for access in accesses(self._plan, node):
+            storage = access.value.storage
+            if storage is None:
+                continue
+            for loop in around:
+                if storage in loop.logs:
+                    found.append(self._meeting(loop, access, loop.logs[storage]))
+                if storage in loop.carried:
+                    found.append(self._inherited(loop, access, loop.carried[storage]))
+        return found
+
+    def _meeting(self, loop: Loop, access: Access, place: int) -> Step:
+        value, kind, where = access
+        slot, index, run = self._plan.slot(value), self._plan.slot(loop.index), loop.run
+        latest, earliest = _LATEST.get(kind), _FIRST.get(kind)
+
+        def check(f: Frame) -> None:
+            window = where(f)
+            if window is None:
+                return
+            memory = f[slot]
+            base, start, stride = f[run]
+            now = base + (f[index] - start) // stride
+            log = f[place]
+            if log is None or log.size != memory.size:
+                log = f[place] = Log(memory.size)
+            for other in _AGAINST[kind]:
+                if log.has(other):
+                    trips = log.of(other, memory.shape)[window]
+                    met = (trips >= base) & (trips != now)
+                    if met.any():
+                        trip = loop.trip(int(trips[met][0]), f)
+                        raise self._met(access, first(met, window), _PAST[other], trip)
+            if latest is not None:
+                log.of(latest, memory.shape)[window] = now
+            if earliest is not None:
+                trips = log.of(earliest, memory.shape)
+                before = trips[window]
+                trips[window] = np.where(before < base, now, before)
+
+        return check
+
+    def _met(self, access: Access, at: Sequence[int], before: str, trip: str) -> PyptoError:
+        return error(
+            RuntimeError,
+            f"element {list(at)} of {self._names.of(access.value)} is {_PAST[access.kind]} here and "
+            f"was {before} {trip} of the same loop, which says parallel=True",
+            code="F73001",
+            fix="let each iteration write elements of its own, or leave parallel=True out",
+        )
+
+    def _inherited(self, loop: Loop, access: Access, place: int) -> Step:
+        value, kind, where = access
+        slot, index, name = self._plan.slot(value), self._plan.slot(loop.index), loop.name
+        label = self._names.of(value)
+
+        def replaced(f: Frame) -> None:
+            if f[slot][where(f)].size == f[slot].size:
+                f[place] = f[index]
+
+        if kind == "write":
+            return replaced
+
+        def check(f: Frame) -> None:
+            made = f[place]
+            if made is not None and made != f[index] and where(f) is not None:
+                raise error(
+                    RuntimeError,
+                    f"{label} is read here and holds what iteration {name} = {made} of the same "
+                    "loop left in it, which says parallel=True",
+                    code="F73001",
+                    fix=f"give {label} its value inside the body, or leave parallel=True out",
+                )
+
+        return check

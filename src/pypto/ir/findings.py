@@ -1,0 +1,237 @@
+"""Errors that do not end a trace.
+
+In: the error of one call in a kernel.  Out: a failed value, which the kernel's Python goes on with,
+and the error among the findings of the trace.  Whatever is done with a failed value gives another
+one and no further message, so that one mistake is one message and ten are ten.  Where Python needs
+a number or a truth of a failed value, tracing stops without a word of its own.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NoReturn
+
+from pypto.errors import InternalError, PyptoError, Stopped, error
+from pypto.ir import place
+from pypto.ir.op import nearest
+from pypto.ir.scalar import SymbolicScalar
+from pypto.ir.types import TensorType
+
+
+def keep(problem: PyptoError) -> None:
+    """Put an error among the findings; raise it where nobody collects or where the user's own code
+    may catch it.
+    """
+    trace = place.current.trace
+    if trace is None or isinstance(problem, (InternalError, Stopped)) or place.is_caught():
+        raise problem
+    if problem.loc is None:
+        problem.loc = place.here()
+    trace.findings.append(problem)
+
+
+def attempt(run: Callable[[], Any], given: Any, instead: Callable[[], Any]) -> Any:
+    """Run one call of the user's; where it fails, its error is kept and `instead` stands for it.
+
+    Calls inside of that call raise to it: only what the user wrote is told.
+    """
+    trace = place.current.trace
+    if trace is None or trace.busy:
+        return run()
+    if trace.findings and any_failed(given):
+        return instead()
+    trace.busy = True
+    try:
+        return run()
+    except PyptoError as problem:
+        keep(problem)
+        return instead()
+    finally:
+        trace.busy = False
+
+
+def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """What a call would have given, had it been written rightly; its errors are not told."""
+    trace = place.current.trace
+    if any_failed((args, kwargs)):
+        return Failed()
+    busy, trace.busy = trace.busy, True
+    try:
+        return _as_failed(function(*args, **kwargs))
+    except PyptoError:
+        return Failed()
+    finally:
+        trace.busy = busy
+
+
+def _as_failed(result: Any) -> Any:
+    if isinstance(result, (list, tuple)):
+        return [_as_failed(item) for item in result]
+    return Failed(result.value().tensor) if hasattr(result, "__pypto_tensor__") else result
+
+
+def absent(module: str, name: str, public: Mapping[str, Any]) -> Any:
+    """What stands for a public name that a module does not have: that of the nearest one."""
+    close = nearest(name, [n for n in public if not n.startswith("_")])
+    problem = error(
+        AttributeError,
+        f"module '{module}' has no attribute '{name}'"
+        + (f"; did you mean `{close}`?" if close else ""),
+        fix=f"{module}.{close}" if close else None,
+    )
+    if not reads_attribute():
+        raise problem
+    keep(problem)
+    return Failed(stands_for=public[close] if close else None)
+
+
+def reads_attribute() -> bool:
+    """Whether the user's statement asks for an attribute, and not for whether there is one."""
+    frame = place.caller()
+    if frame is None or place.current.trace is None:
+        return False
+    return place.instruction(frame)[0] in ("LOAD_ATTR", "LOAD_METHOD")
+
+
+class Conflict:
+    """A name that stands for different kinds of things; an error at its first use."""
+
+    __slots__ = ("fix", "text")
+
+    def __init__(self, text: str, fix: str) -> None:
+        object.__setattr__(self, "text", text)
+        object.__setattr__(self, "fix", fix)
+
+    def _problem(self) -> PyptoError:
+        text, fix = (object.__getattribute__(self, name) for name in ("text", "fix"))
+        return error(TypeError, text, fix=fix)
+
+    def _fail(self, *args: Any, **kwargs: Any) -> Any:
+        raise self._problem()
+
+    def _use(self, *args: Any, **kwargs: Any) -> Any:
+        keep(self._problem())
+        return Failed()
+
+    def __getattr__(self, name: str) -> Any:
+        # The package asks every object for its marks; only the user's question is a use.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        if place.is_internal(sys._getframe(1).f_code.co_filename):
+            self._fail()
+        return self._use()
+
+    def __repr__(self) -> str:
+        return "<conflict>"
+
+
+def _dispatch(special: str, method: str) -> Callable[..., Any]:
+    def called(self: Conflict, *args: Any, **kwargs: Any) -> Any:
+        return getattr(self, method)(*args, **kwargs)
+
+    called.__name__ = special
+    return called
+
+
+# What an expression does with a value gives another one; a decision needs to know the value.
+_EXPRESSIONS = (
+    "call getitem setitem setattr add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv "
+    "mod rmod pow rpow matmul rmatmul and rand or ror neg pos invert lt le gt ge eq ne"
+)
+_DECISIONS = "iter len contains bool int float index hash enter str format"
+for _names, _method in ((_EXPRESSIONS, "_use"), (_DECISIONS, "_fail")):
+    for _name in _names.split():
+        setattr(Conflict, f"__{_name}__", _dispatch(f"__{_name}__", _method))
+
+
+class Failed(Conflict):
+    """What an op gives that has failed: it goes wherever a tensor goes, and says nothing.
+
+    `guess` is the type that the result was most likely meant to have; `stands_for` is what the user
+    most likely meant by a name that does not exist.
+    """
+
+    __pypto_tensor__ = True
+    __slots__ = ("guess", "stands_for")
+    # Handles have storages and guards; this one has none.
+    _storage = None
+    guard = None
+    # The class of tensors, so that the user's own `isinstance` finds one.
+    poses_as: type = object
+
+    def __init__(self, guess: TensorType | None = None, stands_for: Any = None) -> None:
+        object.__setattr__(self, "guess", guess)
+        object.__setattr__(self, "stands_for", stands_for)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        return Failed.poses_as
+
+    def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise Stopped("nothing behind an error can be traced")
+
+    def _use(self, *args: Any, **kwargs: Any) -> Any:
+        return Failed()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        guess = self.guess
+        if guess is not None:
+            if name in ("shape", "valid_shape"):
+                sizes = guess.shape if name == "shape" else guess.valid
+                return [d if isinstance(d, int) else SymbolicScalar(d) for d in sizes]
+            if name in ("dtype", "format"):
+                return getattr(guess, name)
+            if name == "dim":
+                return guess.rank
+        return Failed()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not callable(self.stands_for):
+            return Failed()
+        return quietly(self.stands_for, *args, **kwargs)
+
+    def __iter__(self) -> Iterator[Any]:
+        frame = place.caller()
+        step, count = ("", 0) if frame is None else place.instruction(frame)
+        if step != "UNPACK_SEQUENCE":
+            self._fail()
+        return iter([Failed() for _ in range(count)])
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        pass
+
+    __hash__ = object.__hash__
+
+    def __repr__(self) -> str:
+        return "<failed>"
+
+    __str__ = __repr__
+
+    def __format__(self, spec: str) -> str:
+        return repr(self)
+
+
+def is_failed(item: Any) -> bool:
+    """Whether a value comes of an op that has failed."""
+    return type(item) is Failed
+
+
+def any_failed(item: Any) -> bool:
+    """Whether a failed value is among some arguments, be it inside of lists and keys."""
+    kind = type(item)
+    if kind is Failed:
+        return True
+    if kind is list or kind is tuple:
+        return any(any_failed(part) for part in item)
+    if kind is dict:
+        return any(any_failed(part) for part in item.values())
+    return kind is slice and any_failed((item.start, item.stop, item.step))
+
+
+def settle(item: Any) -> None:
+    """Raise the error of a name that stands for different kinds of things; stop at a failed one."""
+    if isinstance(item, Conflict):
+        item._fail()

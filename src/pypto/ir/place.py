@@ -1,0 +1,191 @@
+"""Where the user's code stands while a kernel is traced.
+
+In: Python's frames.  Out: the place that a message or a node points at, with its exact columns and
+the calls that led there, and what the user's statement is doing there.  Our own frames and those
+of the standard library are left out; the walk ends where the kernel was entered.
+"""
+
+from __future__ import annotations
+
+import ast
+import dis
+import functools
+import itertools
+import linecache
+import os
+import sys
+import sysconfig
+import threading
+from collections.abc import Iterator
+from types import CodeType, FrameType
+from typing import Any
+
+from pypto.errors import Loc
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# The kernel library is written as a user would write it, so its frames are users' frames.
+_LIBRARY = os.path.join(_PACKAGE, "gym") + os.sep
+_STDLIB = tuple(p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p)
+_internal: dict[str, bool] = {}
+_positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
+
+
+class Current(threading.local):
+    """What this thread is tracing."""
+
+    trace: Any = None
+    # The frames of the user end where this code begins.
+    floor: CodeType | None = None
+
+
+current = Current()
+
+
+def is_internal(file: str) -> bool:
+    """Whether a source file is ours."""
+    if file not in _internal:
+        path = os.path.abspath(file)
+        _internal[file] = path.startswith(_PACKAGE) and not path.startswith(_LIBRARY)
+    return _internal[file]
+
+
+def is_library(file: str) -> bool:
+    """Whether a source file is of Python's own library."""
+    return file.startswith(_STDLIB) and "site-packages" not in file
+
+
+def frame_loc(frame: FrameType, instruction: int, outer: Loc | None) -> Loc:
+    """The place that a frame stands at, with exact columns."""
+    code = frame.f_code
+    if code not in _positions:
+        _positions[code] = list(code.co_positions())
+    line, end_line, col, end_col = _positions[code][instruction // 2]
+    return Loc(
+        code.co_filename,
+        line or frame.f_lineno or code.co_firstlineno,
+        col or 0,
+        end_line or line or 0,
+        end_col or 0,
+        code.co_name,
+        outer,
+    )
+
+
+def _users_frames() -> list[FrameType]:
+    """The frames of the user from here up to the kernel, innermost first."""
+    frames: list[FrameType] = []
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not current.floor:
+        file = frame.f_code.co_filename
+        if not is_internal(file) and not is_library(file):
+            frames.append(frame)
+        frame = frame.f_back
+    # Outside of a kernel only the caller itself is told.
+    return frames[:1] if frame is None else frames
+
+
+def here() -> Loc | None:
+    """The user's place now: the innermost frame that is not ours, and its callers up to the
+    kernel.
+    """
+    loc: Loc | None = None
+    for frame in reversed(_users_frames()):
+        loc = frame_loc(frame, frame.f_lasti, loc)
+    return loc
+
+
+# --- what the user's statement does --------------------------------------------------------------
+
+
+def caller() -> FrameType | None:
+    """The user's frame that has called into the package, if it has done so directly."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and is_internal(frame.f_code.co_filename):
+        frame = frame.f_back
+    return None if frame is None or is_library(frame.f_code.co_filename) else frame
+
+
+def instruction(frame: FrameType) -> tuple[str, int]:
+    """The name and the argument of the instruction that a frame is at."""
+    code = frame.f_code.co_code
+    return dis.opname[code[frame.f_lasti]], code[frame.f_lasti + 1]
+
+
+def assigned_name() -> str:
+    """The name that the user's statement gives to the result of the call that it is at, or ""."""
+    frame = caller()
+    if frame is None:
+        return ""
+    return _stores(frame.f_code).get(frame.f_lasti, "")
+
+
+@functools.lru_cache(maxsize=256)
+def _stores(code: CodeType) -> dict[int, str]:
+    """For each call whose result goes straight into a name: the name, by the place of the call."""
+    found = {}
+    steps = [s for s in dis.get_instructions(code) if s.opname not in ("CACHE", "RESUME")]
+    for step, following in itertools.pairwise(steps):
+        is_name = following.opname in ("STORE_FAST", "STORE_DEREF", "STORE_NAME", "STORE_GLOBAL")
+        if step.opname.startswith("CALL") and is_name:
+            found[step.offset] = following.argval
+    return found
+
+
+def is_caught() -> bool:
+    """Whether the user's code round this place may catch an exception."""
+    return any(_catches(frame) for frame in _users_frames())
+
+
+def _catches(frame: FrameType) -> bool:
+    tree = _parsed("".join(linecache.getlines(frame.f_code.co_filename)))
+    if tree is None:
+        return True
+    loc = frame_loc(frame, frame.f_lasti, None)
+    place = (loc.line, loc.col)
+    node: ast.AST = tree
+    found = False
+    while True:
+        inner = next((c for c in _children(node) if _holds(c, place)), None)
+        if inner is None:
+            return found
+        if isinstance(inner, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            # What stands round a definition is left when the function runs.
+            found = False
+        elif isinstance(node, (ast.Try, ast.TryStar)):
+            found = found or (bool(node.handlers) and inner in node.body)
+        elif isinstance(node, ast.With):
+            found = found or (inner in node.body and not _is_setting(node))
+        node = inner
+
+
+def _is_setting(node: ast.With) -> bool:
+    """Whether a `with` only sets options: that swallows no exception."""
+    calls = [item.context_expr for item in node.items]
+    return all(
+        isinstance(call, ast.Call)
+        and isinstance(call.func, ast.Attribute)
+        and call.func.attr == "options"
+        for call in calls
+    )
+
+
+@functools.lru_cache(maxsize=32)
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return ast.parse(text) if text else None
+    except (SyntaxError, ValueError):
+        return None
+
+
+def _children(node: ast.AST) -> Iterator[Any]:
+    """The parts of a node that have a position; parts without one are looked through."""
+    for child in ast.iter_child_nodes(node):
+        if hasattr(child, "lineno"):
+            yield child
+        else:
+            yield from _children(child)
+
+
+def _holds(node: Any, place: tuple[int, int]) -> bool:
+    start = (node.lineno, node.col_offset)
+    return start <= place < (node.end_lineno, node.end_col_offset)
