@@ -95,7 +95,7 @@ def _check(c: Compiled) -> None:
 
 
 def _prepare(c: Compiled) -> None:
-    c.program = prepare(c.text)
+    c.program = prepare(c.text, knobs.SANITIZE.get())
 
 
 STAGES: list[tuple[str, Callable[[Compiled], None]]] = [

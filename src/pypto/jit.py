@@ -181,8 +181,7 @@ class JitKernel:
         compiled = self._compiled(specs, values)
         self._check_written(arguments, compiled.written)
         assert compiled.program is not None
-        arrays = [a.array for a in arguments]
-        assert all(a is not None for a in arrays)
+        arrays = [a.array for a in arguments if a.array is not None]
         try:
             compiled.program.run(arrays)
         finally:
@@ -191,7 +190,7 @@ class JitKernel:
         EXECUTED[0] += 1
 
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph for example arguments: tensors, or ``pypto.Tensor(shape, dtype)`` in their place.
+        """The graph for example arguments: tensors, or ``pypto.Tensor(shape, dtype)`` for them.
 
         Nothing runs and no memory of the arguments is read.  ``str(graph)`` is its text form.
         """
@@ -540,7 +539,7 @@ def from_torch(
 
 
 def device_synchronize() -> None:
-    """Wait for the device.  A kernel has finished when its call returns, so there is nothing to do."""
+    """Wait for the device.  A kernel has finished when its call returns: nothing is left to do."""
 
 
 def executed() -> int:

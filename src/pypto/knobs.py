@@ -44,6 +44,25 @@ def _flag(raw: str) -> bool:
     return raw not in ("0", "false", "off", "no")
 
 
+SANITIZERS = ("uninit", "poison", "race", "guard", "nan")
+
+
+def _sanitizers(raw: str) -> frozenset[str]:
+    """`all` is every one; `1` is all but the search for the birth of a NaN; `0` is none."""
+    names = {name.strip() for name in raw.split(",")} - {""}
+    if len(names) == 1 and not _flag(next(iter(names))):
+        return frozenset()
+    every = frozenset(SANITIZERS)
+    groups = {"all": every, "1": every - {"nan"}, **{name: {name} for name in SANITIZERS}}
+    unknown = sorted(names - groups.keys())
+    if unknown:
+        raise ValueError(
+            f"PYPTO_SANITIZE: no sanitizer is called {unknown[0]!r}; there are "
+            f"{', '.join(SANITIZERS)}, and `all`"
+        )
+    return frozenset(one for name in names for one in groups[name])
+
+
 DEBUG = _declare("PYPTO_DEBUG", int, 0, "1 shows stage times, 3 the graph, our own stack frames")
 DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
 ERRORS = _declare("PYPTO_ERRORS", str, "text", "what an error prints: `text`, or `json` for tools")
@@ -52,4 +71,11 @@ PORTABLE = _declare(
 )
 CHECK = _declare(
     "PYPTO_CHECK", int, 2, "rules of the chip: 0 off, 1 broken rules warn, 2 they are errors", True
+)
+SANITIZE = _declare(
+    "PYPTO_SANITIZE",
+    _sanitizers,
+    frozenset[str](),
+    "checks while a kernel runs: uninit, poison, race, guard, nan, or all",
+    True,
 )

@@ -9,8 +9,7 @@ never imported: its tensors exist only where the caller has imported it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -243,26 +242,34 @@ GUARD_BYTES = 256
 _GUARD = 0xA5
 
 
-def guarded_copy(array: np.ndarray) -> tuple[np.ndarray, Callable[[], str]]:
+class GuardCheck(Protocol):
+    """What `guarded_copy` hands out beside the copy."""
+
+    def __call__(self, give_back: bool = True) -> str: ...
+
+
+def guarded_copy(array: np.ndarray) -> tuple[np.ndarray, GuardCheck]:
     """A copy between two guard zones, and what to call after the run.
 
-    That call copies the elements back into `array` and answers "" or, where a guard zone was
-    written, which bytes relative to the copy ("bytes 0..3 after the end").
+    That call copies the elements back into `array`, unless it is told not to, and answers "" or,
+    where a guard zone was written, which bytes relative to the copy ("bytes 0..3 after the end").
     """
     size = array.nbytes
     raw = np.full(size + 2 * GUARD_BYTES, _GUARD, np.uint8)
     inner = raw[GUARD_BYTES : GUARD_BYTES + size].view(array.dtype).reshape(array.shape)
     inner[...] = array
     before, after = raw[:GUARD_BYTES], raw[GUARD_BYTES + size :]
+    intact = before.tobytes()
 
-    def check() -> str:
-        array[...] = inner
+    def check(give_back: bool = True) -> str:
+        if give_back:
+            array[...] = inner
+        if before.tobytes() == intact == after.tobytes():
+            return ""
         broken = np.flatnonzero(before != _GUARD)
         if broken.size:
             return f"bytes {GUARD_BYTES - broken[-1]}..{GUARD_BYTES - broken[0]} before the start"
         broken = np.flatnonzero(after != _GUARD)
-        if broken.size:
-            return f"bytes {broken[0]}..{broken[-1]} after the end"
-        return ""
+        return f"bytes {broken[0]}..{broken[-1]} after the end"
 
     return inner, check

@@ -13,6 +13,7 @@ from functools import partial
 import torch
 
 import pypto
+from pypto.gym.gdr_golden import one_thread, walk
 from pypto.gym.record import Arguments, Case, Kernel, Outputs
 
 # Per head the state S [K, V] moves one step t at a time:
@@ -179,6 +180,7 @@ def chunk_gated_delta_rule(
     return {"o": output[:, :, :T], "final_state": final_state}
 
 
+@one_thread()
 def step_gated_delta_rule(
     q: torch.Tensor,
     k: torch.Tensor,
@@ -189,15 +191,16 @@ def step_gated_delta_rule(
     scale: float,
 ) -> Outputs:
     """The golden: the four lines of the definition, one step at a time, in float64."""
-    q, k, v, g, beta, state = (x.double() for x in (q, k, v, g, beta, initial_state))
-    o = torch.empty_like(v)
-    for t in range(q.shape[2]):
-        key = k[:, :, t, :, None]
-        state = state * g[:, :, t, None, None].exp()
-        update = beta[:, :, t, None, None] * (v[:, :, t, None] - (state * key).sum(2, keepdim=True))
-        state = state + key * update
-        o[:, :, t] = scale * (state * q[:, :, t, :, None]).sum(2)
-    return {"o": o, "final_state": state}
+    B, H, T, _ = q.shape
+    # All heads of all batches take a step together, and a step is a row.
+    q, k, v, g, beta = (
+        x.double().reshape(B * H, T, 1, -1).transpose(0, 1) for x in (q, k, v, g, beta)
+    )
+    o, state = walk(q, k, v, g, beta, initial_state.double().flatten(0, 1))
+    return {
+        "o": scale * o.transpose(0, 1).reshape(B, H, T, -1),
+        "final_state": state.reshape(initial_state.shape),
+    }
 
 
 def random_inputs(

@@ -12,8 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from pypto.gym.record import Outputs
 
-# Autograd would keep every state of every step: a gigabyte for 8192 steps of one head. Here it keeps
-# the states between segments, and those of the steps for one segment at a time.
+# Autograd would keep the states of all steps: a gigabyte for 8192 steps of one head. Here it keeps
+# those between segments, and those of the steps for one segment at a time.
 SEGMENT = 64
 
 

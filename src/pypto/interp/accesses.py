@@ -23,8 +23,10 @@ from pypto.ir.operands import slots
 Where = Callable[[Frame], Index | None]
 # Families whose ops hand elements on as they are.
 PASSING = frozenset({Family.MOVE, Family.INDEX})
-# With these an op that moves elements computes nothing and brings none of its own.
+# With these an op that moves elements computes nothing and brings none of its own, and a product is
+# nothing but sums.
 _PLAIN = {"reduce": None, "accumulate": False, "value": 0}
+_PLAIN |= {"bias_tensor": None, "scale_tensor": None, "scale": 0.0}
 # Where the stand-in of a number is found among those of operands.
 NUMBER = -1
 
@@ -53,8 +55,7 @@ def accesses(plan: Plan, node: Node) -> list[Access]:
     if node.op.name == "where":
         return _chosen(plan, node)
     if node.op.family is Family.MAP:
-        cuts = _cuts(plan, node)
-        return [Access(v, "read", cut) for v, cut in zip(node.operands, cuts, strict=True)]
+        return [Access(v, "read", met(plan, v, node.result)) for v in node.operands]
     if node.op.family is Family.INDEX:
         return _places_read(plan, node)
     kind = "copy" if node.op.family is Family.MOVE else "read"
@@ -75,7 +76,9 @@ def handed(node: Node) -> list[tuple[Any, Value]]:
     return pairs
 
 
-def within(starts: tuple[int, ...], counts: tuple[int, ...], sizes: tuple[int, ...]) -> Index | None:
+def within(
+    starts: tuple[int, ...], counts: tuple[int, ...], sizes: tuple[int, ...]
+) -> Index | None:
     """The window as an index; None if it is empty or leaves the array."""
     if 0 in counts:
         return None
@@ -156,12 +159,8 @@ _CONTROL: dict[str, Callable[[Plan, Node], list[Access]]] = {
 # --- element by element --------------------------------------------------------------------------
 
 
-def _cuts(plan: Plan, node: Node) -> list[Where]:
-    """The part of each operand that meets the valid box of the result."""
-    return [_cut(plan, value, node.result) for value in node.operands]
-
-
-def _cut(plan: Plan, value: Value, result: Value) -> Where:
+def met(plan: Plan, value: Value, result: Value) -> Where:
+    """The part of an operand that meets the valid box of the result."""
     lead = result.tensor.rank - value.tensor.rank
     repeated = _repeated(value, result)
     valid = plan.numbers(result.tensor.valid)
@@ -185,16 +184,16 @@ def _repeated(value: Value, result: Value) -> list[bool]:
 def _chosen(plan: Plan, node: Node) -> list[Access]:
     """A choice reads only the side that it takes."""
     condition, result = operand(node, "condition"), node.result
-    met = _cut(plan, condition, result)
+    window_of = met(plan, condition, result)
     slot, valid = plan.slot(condition), plan.numbers(result.tensor.valid)
-    found = [Access(condition, "read", met)]
+    found = [Access(condition, "read", window_of)]
 
     def side(value: Value, taken: bool) -> Where:
         lead = result.tensor.rank - value.tensor.rank
         repeated = _repeated(value, result)
 
         def where(f: Frame) -> Index | None:
-            window = met(f)
+            window = window_of(f)
             if window is None:
                 return None
             chosen = np.broadcast_to(f[slot][window] != 0, valid(f))

@@ -239,10 +239,11 @@ class Races:
         return check
 
     def _met(self, access: Access, at: Sequence[int], before: str, trip: str) -> PyptoError:
+        label, now = self._names.of(access.value), _PAST[access.kind]
         return error(
             RuntimeError,
-            f"element {list(at)} of {self._names.of(access.value)} is {_PAST[access.kind]} here and "
-            f"was {before} {trip} of the same loop, which says parallel=True",
+            f"element {list(at)} of {label} is {now} here and was {before} {trip} of the same "
+            "loop, which says parallel=True",
             code="F73001",
             fix="let each iteration write elements of its own, or leave parallel=True out",
         )

@@ -8,14 +8,17 @@ program holds no state of a run, so several threads may run one at the same time
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from pypto.errors import InternalError, PyptoError, adopt, error
 from pypto.interp.families import compute
+from pypto.interp.findings import told
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step, fresh, must_copy
+from pypto.interp.sanitize import SanitizedPlan
 from pypto.interp.windows import CONTROL
 from pypto.ir.graph import Graph, Node, Region, Value
 from pypto.ir.sym import SymInt
@@ -23,10 +26,11 @@ from pypto.ir.types import TensorType
 
 
 class Program:
-    """A graph made ready to run."""
+    """A graph made ready to run, with the checks of the sanitizers that are named."""
 
-    def __init__(self, graph: Graph) -> None:
-        plan = Plan()
+    def __init__(self, graph: Graph, sanitizers: frozenset[str] = frozenset()) -> None:
+        self._sanitized = SanitizedPlan(graph, sanitizers) if sanitizers else None
+        plan = self._sanitized or Plan()
         self.name = graph.name
         self._params = [p.value.tensor for p in graph.params]
         self._names = [p.name for p in graph.params]
@@ -36,19 +40,37 @@ class Program:
             for index, p in enumerate(graph.params)
             for axis, value in p.dims.items()
         ]
+        self._trips = plan.trips
         self._body = _region(plan, graph.body, _ends(graph))
-        self._size = len(plan.slots)
+        self._size = plan.size
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """Run on the arrays of one call, one per tensor parameter; outputs are written in place."""
         self._check(arrays)
         frame: Frame = [None] * self._size
+        if self._sanitized is None:
+            self._go(frame, arrays)
+            return
+        inside, finish = self._sanitized.guarded(frame, arrays)
+        try:
+            self._go(frame, inside)
+        except BaseException:
+            with suppress(InternalError):
+                finish()
+            raise
+        finish()
+
+    def _go(self, frame: Frame, arrays: Sequence[np.ndarray]) -> None:
         for slot, array in zip(self._arrays, arrays, strict=True):
             frame[slot] = array
         for slot, index, axis in self._dims:
             frame[slot] = arrays[index].shape[axis]
         with np.errstate(all="ignore"):
-            self._body(frame)
+            try:
+                self._body(frame)
+            except PyptoError as cause:
+                cause.text += told(frame[self._trips] or ())
+                raise
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
         if len(arrays) != len(self._params):
@@ -64,14 +86,16 @@ class Program:
                 )
 
 
-def prepare(graph: Graph) -> Program:
+def prepare(graph: Graph, sanitizers: frozenset[str] = frozenset()) -> Program:
     """The program of a graph; callers keep it."""
-    return Program(graph)
+    return Program(graph, sanitizers)
 
 
-def interpret(graph: Graph, arguments: Sequence[np.ndarray]) -> None:
+def interpret(
+    graph: Graph, arguments: Sequence[np.ndarray], sanitizers: frozenset[str] = frozenset()
+) -> None:
     """Run a graph once."""
-    prepare(graph).run(arguments)
+    prepare(graph, sanitizers).run(arguments)
 
 
 # --- regions -------------------------------------------------------------------------------------
@@ -216,7 +240,9 @@ def _loop(plan: Plan, node: Node, ends: Ends) -> Step:
     bounds = plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
     carried = region.params[1:]
     inits = _handing(plan, attrs["inits"], carried)
-    index = [plan.define(p) for p in region.params][0]
+    index = plan.define(region.params[0])
+    for param in carried:
+        plan.define(param)
     slots = _receiving(plan, carried)
     body = _region(plan, region, ends)
     yields = _handing(plan, region.yields, carried)

@@ -176,9 +176,9 @@ class Unwritten:
         rule = _FOLLOW.get(node.op.name)
         if rule is not None:
             return [rule(self, node)]
-        if node.op.writes is not None:
-            return [self._placed(node)]
-        return [self._carried(node)] if node.op.reference is not None else []
+        if node.op.reference is None:
+            return []
+        return [self._carried(node) if node.op.writes is None else self._placed(node)]
 
     def _emptied(self, node: Node) -> Step:
         place, slot = self._place(node.result), self._plan.slot(node.result)

@@ -120,7 +120,7 @@ class Tensor:
     @classmethod
     def of(cls, trace: build.Trace, storage: Storage, shape: Shape | None = None) -> Tensor:
         """The handle of a storage of a trace; with `shape`, an in-place reshape of it."""
-        tensor = cls.__new__(cls)
+        tensor: Tensor = cls.__new__(cls)
         tensor._name = ""
         tensor.explicit_dtype = tensor.explicit_format = True
         tensor.data = tensor.data_ptr = tensor.device = tensor.ori_shape = None

@@ -70,7 +70,7 @@ class Arg:
 class Slot(NamedTuple):
     """In a node's attributes: the operand of this index stands here."""
 
-    index: int
+    index: int  # type: ignore[assignment] - a tuple has a method of this name
 
 
 class Out(NamedTuple):

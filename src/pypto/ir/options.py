@@ -366,12 +366,12 @@ def _setter(group: str) -> Any:
         set_group(group, given)
 
     set_options.__name__ = set_options.__qualname__ = f"set_{group}_options"
-    set_options.__doc__ = (
-        f"Set {group} options from here on; None leaves one as it is.  No option changes a value.\n\n"
-        f"    Keys: {', '.join(OPTIONS[group])}.\n"
-        "    Errors: TypeError F00001 for unknown keys, ValueError F00002 for values out of range.\n"
-        "    Source: the options of the language.\n    "
-    )
+    set_options.__doc__ = f"""Set {group} options from here on; None leaves one as it is.
+
+    No option changes a value.  Keys: {", ".join(OPTIONS[group])}.
+    Errors: TypeError F00001 for unknown keys, ValueError F00002 for values out of range.
+    Source: the options of the language.
+    """
     return set_options
 
 

@@ -39,11 +39,12 @@ class LoopBounds:
 class SymbolicScalar:
     """An integer that may be known only when the kernel runs.
 
-    `SymbolicScalar(3)` is concrete, `SymbolicScalar("n")` is a free symbol, `SymbolicScalar("n", 3)`
-    a named concrete value.  Dims declared DYNAMIC, loop indices and elements read from integer
-    tensors are symbolic.  Operators: ``+ - * / // %`` (both divisions are Python's floor),
-    comparisons (0 or 1), ``& | ~`` (logical).  Errors: ValueError F21004 where a Python int is
-    needed; TypeError F00001 for other operands.  Source: the symbolic scalar of the language.
+    `SymbolicScalar(3)` is concrete, `SymbolicScalar("n")` is a free symbol,
+    `SymbolicScalar("n", 3)` a named concrete value.  Dims declared DYNAMIC, loop indices and
+    elements read from integer tensors are symbolic.  Operators: ``+ - * / // %`` (both divisions
+    are Python's floor), comparisons (0 or 1), ``& | ~`` (logical).  Errors: ValueError F21004
+    where a Python int is needed; TypeError F00001 for other operands.  Source: the symbolic scalar
+    of the language.
 
     >>> import pypto
     >>> (pypto.SymbolicScalar(3) + 4).concrete()
@@ -119,80 +120,80 @@ class SymbolicScalar:
 
     def min(self, other: Any) -> SymbolicScalar:
         """The smaller of the two."""
-        return SymbolicScalar(sym.minimum(self.expr, operand(other)))
+        return _made(sym.minimum(self.expr, operand(other)))
 
     def max(self, other: Any) -> SymbolicScalar:
         """The larger of the two."""
-        return SymbolicScalar(sym.maximum(self.expr, operand(other)))
+        return _made(sym.maximum(self.expr, operand(other)))
 
     @staticmethod
     def tenary(cond: Any, a: Any, b: Any) -> SymbolicScalar:
         """`a` where `cond` is not 0, else `b`; the language spells it so."""
-        return SymbolicScalar(sym.select(operand(cond), operand(a), operand(b)))
+        return _made(sym.select(operand(cond), operand(a), operand(b)))
 
-    def __add__(self, other: Any) -> SymbolicScalar:
+    def __add__(self, other: Any) -> Any:
         return _binary(sym.add, self, other)
 
-    def __radd__(self, other: Any) -> SymbolicScalar:
+    def __radd__(self, other: Any) -> Any:
         return _binary(sym.add, other, self)
 
-    def __sub__(self, other: Any) -> SymbolicScalar:
+    def __sub__(self, other: Any) -> Any:
         return _binary(sym.sub, self, other)
 
-    def __rsub__(self, other: Any) -> SymbolicScalar:
+    def __rsub__(self, other: Any) -> Any:
         return _binary(sym.sub, other, self)
 
-    def __mul__(self, other: Any) -> SymbolicScalar:
+    def __mul__(self, other: Any) -> Any:
         return _binary(sym.mul, self, other)
 
-    def __rmul__(self, other: Any) -> SymbolicScalar:
+    def __rmul__(self, other: Any) -> Any:
         return _binary(sym.mul, other, self)
 
-    def __floordiv__(self, other: Any) -> SymbolicScalar:
+    def __floordiv__(self, other: Any) -> Any:
         return _binary(sym.floordiv, self, other)
 
-    def __rfloordiv__(self, other: Any) -> SymbolicScalar:
+    def __rfloordiv__(self, other: Any) -> Any:
         return _binary(sym.floordiv, other, self)
 
     __truediv__ = __floordiv__
     __rtruediv__ = __rfloordiv__
 
-    def __mod__(self, other: Any) -> SymbolicScalar:
+    def __mod__(self, other: Any) -> Any:
         return _binary(sym.mod, self, other)
 
-    def __rmod__(self, other: Any) -> SymbolicScalar:
+    def __rmod__(self, other: Any) -> Any:
         return _binary(sym.mod, other, self)
 
-    def __eq__(self, other: object) -> SymbolicScalar:  # type: ignore[override]
+    def __eq__(self, other: object) -> Any:
         return _binary(lambda a, b: sym.compare("eq", a, b), self, other)
 
-    def __ne__(self, other: object) -> SymbolicScalar:  # type: ignore[override]
+    def __ne__(self, other: object) -> Any:
         return _binary(lambda a, b: sym.compare("ne", a, b), self, other)
 
-    def __lt__(self, other: Any) -> SymbolicScalar:
+    def __lt__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.compare("lt", a, b), self, other)
 
-    def __le__(self, other: Any) -> SymbolicScalar:
+    def __le__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.compare("le", a, b), self, other)
 
-    def __gt__(self, other: Any) -> SymbolicScalar:
+    def __gt__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.compare("lt", b, a), self, other)
 
-    def __ge__(self, other: Any) -> SymbolicScalar:
+    def __ge__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.compare("le", b, a), self, other)
 
-    def __and__(self, other: Any) -> SymbolicScalar:
+    def __and__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.logical("and", a, b), self, other)
 
     __rand__ = __and__
 
-    def __or__(self, other: Any) -> SymbolicScalar:
+    def __or__(self, other: Any) -> Any:
         return _binary(lambda a, b: sym.logical("or", a, b), self, other)
 
     __ror__ = __or__
 
     def __invert__(self) -> SymbolicScalar:
-        return SymbolicScalar(sym.logical_not(self.expr))
+        return _made(sym.logical_not(self.expr))
 
     def __neg__(self) -> SymbolicScalar:
         return SymbolicScalar(sym.neg(self.expr))
@@ -245,7 +246,10 @@ def _binary(f: Callable[[Expr, Expr], Expr], a: Any, b: Any) -> Any:
     if hasattr(a, "__pypto_tensor__") or hasattr(b, "__pypto_tensor__"):
         # A tensor operand decides what the operator means.
         return NotImplemented
-    result = f(operand(a), operand(b))
+    return _made(f(operand(a), operand(b)))
+
+
+def _made(result: Expr) -> SymbolicScalar:
     if result.depth > MAX_DEPTH and _spill is not None:
         result = _spill(result)
     return SymbolicScalar(result)
@@ -284,7 +288,7 @@ def min(a: Any, b: Any) -> SymbolicScalar:
     >>> pypto.min(4, pypto.SymbolicScalar(7)).concrete()
     4
     """
-    return SymbolicScalar(sym.minimum(operand(a), operand(b)))
+    return _made(sym.minimum(operand(a), operand(b)))
 
 
 def max(a: Any, b: Any) -> SymbolicScalar:
@@ -294,7 +298,7 @@ def max(a: Any, b: Any) -> SymbolicScalar:
     >>> pypto.max(4, pypto.SymbolicScalar(7)).concrete()
     7
     """
-    return SymbolicScalar(sym.maximum(operand(a), operand(b)))
+    return _made(sym.maximum(operand(a), operand(b)))
 
 
 def ceildiv(a: Any, b: Any) -> Any:
@@ -306,4 +310,4 @@ def ceildiv(a: Any, b: Any) -> Any:
     """
     if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
         return -(-int(a) // sym._divisor(int(b)))
-    return SymbolicScalar(sym.floordiv(sym.add(operand(a), sym.sub(operand(b), 1)), operand(b)))
+    return _made(sym.floordiv(sym.add(operand(a), sym.sub(operand(b), 1)), operand(b)))

@@ -18,9 +18,11 @@ from pypto.ops import (
     inspect,
     movement,
     reduce,
+    reshape,
     sort,
     unary,
     window,
+    write,
 )
 
 __all__ = [
@@ -36,7 +38,9 @@ __all__ = [
     "inspect",
     "movement",
     "reduce",
+    "reshape",
     "sort",
     "unary",
     "window",
+    "write",
 ]

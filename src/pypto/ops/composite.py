@@ -24,8 +24,8 @@ from pypto.ops.create import full
 from pypto.ops.elementwise import add, div, maximum, mul, sub
 from pypto.ops.movement import permute, tril, triu
 from pypto.ops.reduce import VAR, amax, sum
+from pypto.ops.reshape import reshape
 from pypto.ops.unary import PRELU, exp, floor, neg, number_of, reciprocal, sqrt
-from pypto.ops.window import reshape
 
 
 def _tensor(op: str, name: str, item: Any) -> Tensor:

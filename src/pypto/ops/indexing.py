@@ -18,7 +18,11 @@ from pypto.ir.handle import Tensor
 from pypto.ir.op import FUNCTIONS, METHODS
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
-from pypto.ops import window
+from pypto.ops import control
+from pypto.ops.arguments import size_list
+from pypto.ops.element import read_item, require_index, write_item
+from pypto.ops.window import window_of
+from pypto.ops.write import write_window
 
 
 class Axis(NamedTuple):
@@ -52,7 +56,8 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
             raise error(
                 TypeError,
                 "Tensor is not iterable. A tensor cannot index a tensor",
-                fix="pypto.gather(t, dim, index), or read an element of an integer tensor: i = idx[0]",
+                fix="pypto.gather(t, dim, index), or read an element of an integer tensor: "
+                "i = idx[0]",
             )
         if part is None or isinstance(part, (float, np.ndarray, str)):
             raise error(
@@ -125,7 +130,7 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
     sizes = self.shape
     axes = [_axis(p, s) for p, s in zip(_normalise(self, key), sizes, strict=True)]
     if all(a.is_index for a in axes):
-        return window.read_item(self, tuple(a.start for a in axes))
+        return read_item(self, tuple(a.start for a in axes))
     extents: list[int] = []
     for number, axis in enumerate(axes):
         if not isinstance(axis.extent, int):
@@ -146,10 +151,10 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
         extents.append(axis.extent)
     for axis, size in zip(axes, sizes, strict=True):
         if axis.is_index:
-            window.require_index(axis.start, as_sym_int(size))
+            require_index(axis.start, as_sym_int(size))
     starts = tuple(a.start for a in axes)
-    given = None if valid_shape is None else window._ints("getitem", "valid_shape", valid_shape)
-    view = window._view(self.value(), tuple(extents), starts, given)
+    given = None if valid_shape is None else size_list("getitem", "valid_shape", valid_shape)
+    view = window_of(self.value(), tuple(extents), starts, given)
     if not any(a.is_index for a in axes):
         return view
     kept = [e for e, a in zip(extents, axes, strict=True) if not a.is_index]
@@ -172,7 +177,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     axes = [_axis_of_write(p, s) for p, s in zip(_normalise(self, key), self.shape, strict=True)]
     starts = [a.start for a in axes]
     if all(a.is_index for a in axes):
-        window.write_item(self, tuple(starts), value)
+        write_item(self, tuple(starts), value)
         return
     if not isinstance(value, Tensor):
         raise error(
@@ -195,7 +200,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
         value = FUNCTIONS["reshape"](
             value, [s for s, _ in pairs], valid_shape=[v for _, v in pairs]
         )
-    window._write("Assemble", window.control.ASSEMBLE, value, [_user(s) for s in starts], self)
+    write_window("Assemble", control.ASSEMBLE, value, [_user(s) for s in starts], self)
 
 
 def _axis_of_write(part: Any, size: Any) -> Axis:

@@ -14,7 +14,9 @@ def scalar_div(
     operand: Tensor, value: Element | int | float, reverse_operand: bool = False
 ) -> Tensor:
     """`operand / value`, or `value / operand` where `reverse_operand` is set."""
-    return OPERATORS["__rtruediv__" if reverse_operand else "__truediv__"](operand, value)
+    divide = OPERATORS["__rtruediv__" if reverse_operand else "__truediv__"]
+    result: Tensor = divide(operand, value)
+    return result
 
 
 def unwrapped(function: Callable[..., Any]) -> Callable[..., Any]:

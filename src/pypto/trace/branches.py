@@ -25,7 +25,7 @@ from pypto.trace.regions import (
     Bound,
     Opened,
     Site,
-    _conflict,
+    conflict,
     full_type,
     guard_of,
     is_number,
@@ -71,7 +71,7 @@ class Merge:
         """
         if a == b and build.visible(self.trace, a):
             return a
-        if not build.visible(self.trace, (a, b)):
+        if not (build.visible(self.trace, a) and build.visible(self.trace, b)):
             return Late(self.slot(INT, None, a, b), high)
         chosen = sym.select(self.cond, a, b)
         if chosen.depth > MAX_DEPTH:
@@ -281,7 +281,7 @@ class Branch(Opened):
                     f"bind `{name}` before the branch or in both arms",
                 )
             )
-        return _Held(_conflict(name, first, second, "in the two branches"))
+        return _Held(conflict(name, first, second, "in the two branches"))
 
     def _one_sided(self, merge: Merge, name: str, item: Tensor, bound: Any) -> Any:
         """A tensor that one arm bound: its value there, guarded."""
@@ -384,7 +384,7 @@ class Choice:
 
             plan = finish
         else:
-            plan = _Held(_conflict("of the expression", a, b, "in its two branches"))
+            plan = _Held(conflict("of the expression", a, b, "in its two branches"))
         results = merge.emit()
         finish_storages(trace, storages, results)
         return plan(results)

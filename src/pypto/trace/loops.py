@@ -35,8 +35,8 @@ def _bound(x: Any) -> SymInt:
     if isinstance(x, Tensor):
         raise error(
             ValueError,
-            "Invalid value type: a loop bound must be int or symbolic scalar, got a Tensor; read an "
-            "element: `t[0]`",
+            "Invalid value type: a loop bound must be int or symbolic scalar, got a Tensor; read "
+            "an element: `t[0]`",
             code="F21004",
             fix="n = t[0] with an integer tensor, then pypto.loop(n)",
         )

@@ -37,9 +37,10 @@ from pypto.ir.sym import SymInt
 from pypto.ir.types import TileOpFormat, full
 from pypto.trace import convert, source
 from pypto.trace.branches import Branch, Choice
+from pypto.trace.carry import Loop
 from pypto.trace.loops import LoopRange
 from pypto.trace.names import walk_here
-from pypto.trace.regions import UNBOUND, Loop
+from pypto.trace.regions import UNBOUND
 
 _STDLIB = tuple(p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p)
 _FOREIGN = ("numpy", "torch", "jax", "ml_dtypes", "typing", "builtins", "functools", "pytest")
@@ -108,7 +109,8 @@ class Runtime:
         if not hasattr(type(manager), "__enter__"):
             raise error(
                 TypeError,
-                f"`with` takes a context manager, got {type(manager).__name__}; a condition belongs to `if`",
+                f"`with` takes a context manager, got {type(manager).__name__}; a condition "
+                "belongs to `if`",
                 fix="write `if pypto.cond(i == 0):`",
             )
         return manager
@@ -195,8 +197,8 @@ class Runtime:
         if kernel is not None:
             build.note("a kernel is called inside a kernel; it is inlined here")
             return _twin(kernel)
-        method = getattr(type(function), "__call__", None)
-        if isinstance(method, FunctionType) and not isinstance(function, (Tensor, type)):
+        method = vars(type(function)).get("__call__")
+        if isinstance(method, FunctionType) and not isinstance(function, Tensor):
             return MethodType(_twin(method), function)
         return function
 
@@ -337,7 +339,7 @@ def _print(*args: Any, **kwargs: Any) -> None:
         trace.prints += 1
         if trace.prints <= trace.printed:
             return
-    print(*args, **kwargs)
+    print(*args, **kwargs)  # noqa: T201 - the user's own
 
 
 _BUILTINS: dict[Any, Callable[..., Any]] = {

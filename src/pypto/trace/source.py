@@ -63,7 +63,7 @@ def find(code: CodeType) -> Function:
             loc=Loc(code.co_filename, code.co_firstlineno, function=name),
             fix="write kernels in a file or a notebook cell, not through exec() or python -c",
         )
-    return matching[0]  # type: ignore[return-value]
+    return matching[0]
 
 
 def _distance(node: Function, code: CodeType) -> int:
