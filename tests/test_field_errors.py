@@ -16,6 +16,7 @@ import torch
 
 import pypto
 
+P, DT = pypto.Tensor, pypto.DT_FP32
 F32 = pypto.Tensor([], pypto.DT_FP32)
 F16 = pypto.Tensor([], pypto.DT_FP16)
 I32 = pypto.Tensor([], pypto.DT_INT32)
@@ -45,34 +46,35 @@ def line_of(mark: str) -> int:
     return 1 + next(i for i, text in enumerate(lines) if text.endswith(f"# <- {mark}"))
 
 
-def refused(call, mark, *words, code, builtin, kind=pypto.error.FeError):
-    """The one error that `call` must end with, at the marked line of this file."""
+def refused(call, mark, text, *, under, code, builtin, fix, kind=pypto.error.FeError):
+    """The one error that `call` must end with: at the marked line of this file, the expression
+    `under` underlined.
+    """
     with pytest.raises(pypto.error.PyptoError) as caught:
         call()
     error = caught.value
+    assert error.findings == (error,)
     assert isinstance(error, kind), type(error).__mro__
     assert isinstance(error, builtin), type(error).__mro__
+    assert error.text == text
+    assert error.fix == fix
     assert error.code == code
-    message = " ".join(f"{error.text} {error.fix or ''}".split())
-    for word in words:
-        assert word in message, message
-    assert f"ErrCode: {code}, {builtin.__name__}: " in str(error)
-    assert error.loc is not None
-    assert error.loc.file == __file__
-    assert error.loc.line == line_of(mark)
+    assert str(error).startswith(f"ErrCode: {code}, {builtin.__name__}: {text}\n")
+    loc = error.loc
+    assert (loc.file, loc.line) == (__file__, line_of(mark))
+    line = HERE.read_text().splitlines()[loc.line - 1]
+    assert line[loc.column - 1 : loc.end_column - 1] == under
+    assert line.index(under) == loc.column - 1
     return error
 
 
-def warned(call, mark, *words, category):
+def warned(call, mark, text, *, category):
     """The one warning of that category that `call` must give, at the marked line of this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
-    found = [w for w in caught if issubclass(w.category, category)]
-    assert [(w.filename, w.lineno) for w in found] == [(__file__, line_of(mark))], found
-    message = " ".join(str(found[0].message).split())
-    for word in words:
-        assert word in message, message
+    found = [(w.filename, w.lineno, str(w.message)) for w in caught if w.category is category]
+    assert found == [(__file__, line_of(mark), text)]
 
 
 # --- Loops, names, control flow ------------------------------------------------------------------
@@ -88,10 +90,12 @@ def test_rebound_output_parameter_A1():
     refused(
         lambda: kernel(x, y),
         "A1",
-        "output parameter `y` is never written",
+        "output parameter `y` is never written: rebinding the name does not write the tensor; "
         "use `y[:] = …`",
+        under="y",
         code="F00002",
         builtin=ValueError,
+        fix="y[:] = …",
     )
     assert torch.equal(y, guarded(8, 8))
 
@@ -106,7 +110,13 @@ def test_carried_counter_is_noted_for_other_front_ends_A2():
         pypto.assemble(x + 1.0, [count - 1, 0], out)
 
     out = guarded(20, 8)
-    warned(lambda: kernel(zeros(1, 8), out), "A2", "`count`", category=pypto.error.PortabilityNote)
+    warned(
+        lambda: kernel(zeros(1, 8), out),
+        "A2",
+        "`count` is counted on from trip to trip; older front ends leave it as it was after the "
+        "first",
+        category=pypto.error.PortabilityNote,
+    )
     assert torch.equal(out, torch.cat([guarded(19, 8), torch.ones(1, 8)]))
 
 
@@ -124,9 +134,11 @@ def test_break_in_a_dynamic_loop_A7():
         lambda: kernel(zeros(4, 8), out),
         "A7 break",
         "break is not supported in pypto.loop",
+        under="break",
         code="F0FFFF",
         builtin=SyntaxError,
         kind=pypto.error.PyptoGeneralError,
+        fix="guard the rest of the body with `if`, or loop over a Python range",
     )
     assert torch.equal(out, guarded(4, 8))
 
@@ -145,9 +157,11 @@ def test_continue_in_a_dynamic_loop_A7():
         lambda: kernel(zeros(4, 8), out),
         "A7 continue",
         "continue is not supported in pypto.loop",
+        under="continue",
         code="F0FFFF",
         builtin=SyntaxError,
         kind=pypto.error.PyptoGeneralError,
+        fix="guard the rest of the body with `if`, or loop over a Python range",
     )
     assert torch.equal(out, guarded(4, 8))
 
@@ -166,9 +180,11 @@ def test_name_with_two_types_is_an_error_at_its_use_A10():
     refused(
         lambda: kernel(zeros(8, 8), guarded(8, 8)),
         "A10",
-        "`t` has different types in the two branches (Tensor[8,8] / int)",
+        "Conflicted var t: `t` has different types in the two branches (Tensor[8,8] / int)",
+        under="t + 1.0",
         code="F00001",
         builtin=TypeError,
+        fix="bind `t` to the same kind of value on every path, or use two names",
     )
 
 
@@ -182,18 +198,24 @@ def test_name_read_after_a_loop_that_may_not_run_is_warned_of_A14():
 
     x = torch.arange(24, dtype=torch.float32).reshape(3, 8)
     out = guarded(1, 8)
-    with pytest.warns(pypto.error.PyptoWarning, match="`t`") as caught:
-        kernel(x, out)
-    lines = {w.lineno for w in caught if issubclass(w.category, pypto.error.PyptoWarning)}
-    assert lines <= {line_of("A14"), line_of("A14 loop")}
+    warned(
+        lambda: kernel(x, out),
+        "A14",
+        "`t` is read behind a loop that may run no time, which would leave it unbound; bind `t` "
+        "before the loop",
+        category=pypto.error.PyptoWarning,
+    )
     assert torch.equal(out, x[2:] + 1)
     out = guarded(1, 8)
-    with pytest.raises(pypto.error.PyptoError) as error:
-        kernel(zeros(0, 8), out)
-    assert isinstance(error.value, NameError)
-    assert error.value.code == "F00004"
-    assert "'t'" in error.value.text
-    assert error.value.loc.line in {line_of("A14"), line_of("A14 loop")}
+    refused(
+        lambda: kernel(zeros(0, 8), out),
+        "A14",
+        "name 't' is not bound: no path that ran has bound `t`",
+        under="out[:]",
+        code="F00004",
+        builtin=NameError,
+        fix="bind `t` before the loop or in both arms of the branch",
+    )
     assert torch.equal(out, guarded(1, 8))
 
 
@@ -208,11 +230,12 @@ def test_loop_bound_that_is_a_tensor_A19():
     refused(
         lambda: kernel(ints(*[3] * 8), ints(*[1] * 8), guarded(8)),
         "A19",
-        "Invalid value type",
-        "loop bound must be int or symbolic scalar",
-        "read an element: `t[0]`",
+        "Invalid value type: a loop bound must be int or symbolic scalar, got a Tensor; read an "
+        "element: `t[0]`",
+        under="pypto.loop(n)",
         code="F21004",
         builtin=ValueError,
+        fix="n = t[0] with an integer tensor, then pypto.loop(n)",
     )
 
 
@@ -227,10 +250,11 @@ def test_with_cond_is_refused_in_words_A22():
     refused(
         lambda: kernel(zeros(8, 8), guarded(8, 8)),
         "A22",
-        "with",
-        "`if pypto.cond(",
+        "`with` takes a context manager, got SymbolicScalar; a condition belongs to `if`",
+        under="pypto.cond(g == 0)",
         code="F00001",
         builtin=TypeError,
+        fix="write `if pypto.cond(i == 0):`",
     )
 
 
@@ -251,9 +275,9 @@ def test_buffer_shared_by_parallel_batches_is_noted_A25():
     warned(
         lambda: kernel(x, out),
         "A25",
-        "`h`",
-        "shared across parallel outer iterations",
-        category=pypto.error.PyptoWarning,
+        "`h` is shared across parallel outer iterations; they run in order here; make it inside "
+        "the body",
+        category=pypto.error.PyptoNote,
     )
     assert torch.equal(out, x * 2 + 1)
 
@@ -270,9 +294,11 @@ def test_local_that_is_read_but_never_written_A26():
     refused(
         lambda: kernel(zeros(8, 8), ints(2), guarded(8, 8)),
         "A26",
-        "`t` is read but never written",
+        "`t` is read but never written before: its elements hold no value",
+        under="t[0]",
         code="F40000",
         builtin=ValueError,
+        fix="fill it first: t[:] = pypto.zeros(…), t.fill_(0), or write the part that is read",
     )
 
 
@@ -287,9 +313,11 @@ def test_assertion_on_a_static_extent_A28():
     refused(
         lambda: kernel(zeros(8, 8), out),
         "A28",
-        "four rows, please",
+        "assertion failed: four rows, please",
+        under="x.shape[0] == 4",
         code="F0FFFF",
         builtin=AssertionError,
+        fix=None,
     )
     assert torch.equal(out, guarded(8, 8))
     out = guarded(4, 8)
@@ -313,8 +341,8 @@ def test_use_after_full_assignment_is_noted_for_other_front_ends_B2():
     warned(
         lambda: kernel(s, upd, out),
         "B2",
-        "[:]",
-        "empt",
+        "a tensor is used after `[:] =` gave its value to another; older front ends leave it "
+        "empty; write t.clone() there",
         category=pypto.error.PortabilityNote,
     )
     assert torch.equal(upd, s.amax(-1, keepdim=True))
@@ -332,10 +360,14 @@ def test_view_with_too_few_extents_B7():
     refused(
         lambda: kernel(zeros(2, 3, 8, 8), guarded(8, 8)),
         "B7",
-        "Their size actually are 4 and 2",
-        "shape has 2 dims, offsets 4, input 4",
+        "view: shape has 2 dims, offsets 4, input 4. Their size actually are 4 and 2",
+        under="pypto.view(x, [8, 8], [i, 0, 0, 0])",
         code="F21004",
         builtin=ValueError,
+        fix=(
+            "take a view of rank 4, pypto.view(t, [1, 1, 8, 8], [...]), and reshape it to [8, "
+            "8]; or reshape the input first"
+        ),
     )
 
 
@@ -350,11 +382,12 @@ def test_view_with_a_symbolic_extent_B8():
     refused(
         lambda: kernel(zeros(16, 16), guarded(16, 16)),
         "B8",
-        "Not concrete value",
-        "view shape must be int; `i` is symbolic",
-        "put it in offsets or valid_shape",
+        "Not concrete value: view shape must be int; `i` is symbolic: put it in offsets or "
+        "valid_shape",
+        under="pypto.view(x, [i, 16], [0, 0])",
         code="F21004",
         builtin=ValueError,
+        fix="put it in offsets or valid_shape; extents are module constants or int arguments",
     )
 
 
@@ -368,10 +401,11 @@ def test_tall_tile_assembled_into_one_row_B10():
     refused(
         lambda: kernel(zeros(16, 16), whole[:1]),
         "B10",
-        "assemble writes rows 0..15 of a 1-row tensor",
-        "valid_shape=[1,",
+        "assemble writes rows 0..15 of a 1-row tensor; give valid_shape=[1, 16]",
+        under="pypto.assemble(x + 1.0, [0, 0], out)",
         code="F00008",
         builtin=IndexError,
+        fix="limit the source: pypto.view(t, [16, 16], …, valid_shape=[1, 16])",
     )
     assert torch.equal(whole, guarded(17, 16))
 
@@ -386,9 +420,11 @@ def test_assemble_of_another_dtype_B19():
     refused(
         lambda: kernel(zeros(8, 16, dtype=torch.float16), out),
         "B19",
-        "dtype mismatch DT_FP16 → DT_FP32; cast first",
+        "Assemble: src and dest requires same dtype: dtype mismatch DT_FP16 → DT_FP32; cast first",
+        under="pypto.assemble(x + 1.0, [0, 0], out)",
         code="F00002",
         builtin=ValueError,
+        fix="pypto.cast(t, pypto.DT_FP32)",
     )
     assert torch.equal(out, guarded(8, 16))
 
@@ -404,10 +440,11 @@ def test_assemble_of_another_rank_B20():
     refused(
         lambda: kernel(zeros(2, 16), guarded(2, 1, 16)),
         "B20",
-        "rank 2 vs 3",
-        "reshape to [1,1,16]",
+        "Assemble: src and dest requires same shape size: rank 2 vs 3",
+        under="pypto.assemble(row, [i, 0, 0], out)",
         code="F00002",
         builtin=ValueError,
+        fix="reshape to [1,1,16]: t.reshape([1,1,16])",
     )
 
 
@@ -421,10 +458,12 @@ def test_reshape_to_a_symbolic_extent_B22():
     error = refused(
         lambda: kernel(zeros(4, 8), guarded(8)),
         "B22",
-        "reshape() requires integer shape",
-        "inplace=True",
+        "reshape() requires integer shape when using non-inplace reshape, but got "
+        "[SymbolicScalar]. Use 'inplace=True' for dynamic shapes.",
+        under="pypto.reshape(a, [a.shape[0] * a.shape[1]])",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.reshape(t, shape, inplace=True), or give int extents",
     )
     text = str(error)
     assert f"{HERE.name}:{line_of('B22')}" in text
@@ -442,9 +481,11 @@ def test_in_place_reshape_of_a_view_B23():
     refused(
         lambda: kernel(zeros(8, 16), guarded(8, 8)),
         "B23",
-        "reshape of a view needs inplace=False",
+        "reshape of a view needs inplace=False: a view is a snapshot, not the memory of its source",
+        under="pypto.reshape(pypto.view(x, [4, 16], [0, 0]), [8, 8], inplace=True)",
         code="F00002",
         builtin=ValueError,
+        fix="pypto.reshape(t, shape)",
     )
 
 
@@ -459,11 +500,14 @@ def test_three_dims_viewed_as_two_B34():
     refused(
         lambda: kernel(zeros(2, 8, 16), guarded(8, 16)),
         "B34",
-        "Their size actually are 3 and 2",
-        "[1, 8, 16]",
-        "reshape",
+        "view: shape has 2 dims, offsets 3, input 3. Their size actually are 3 and 2",
+        under="pypto.view(x, [8, 16], [b, 0, 0])",
         code="F21004",
         builtin=ValueError,
+        fix=(
+            "take a view of rank 3, pypto.view(t, [1, 8, 16], [...]), and reshape it to [8, 16]; "
+            "or reshape the input first"
+        ),
     )
 
 
@@ -477,10 +521,12 @@ def test_transposed_torch_tensor_B35():
     refused(
         lambda: kernel(zeros(8, 4).t(), out),  # <- B35
         "B35",
-        "input 0 `x` is not contiguous (strides (1, 4))",
-        "call .contiguous()",
+        "not all tensors are contiguous: input 0 `x` is not contiguous (strides (1, 4)); call "
+        ".contiguous()",
+        under="kernel(zeros(8, 4).t(), out)",
         code="F00003",
         builtin=RuntimeError,
+        fix="x.contiguous()",
     )
     assert torch.equal(out, guarded(4, 8))
 
@@ -497,10 +543,11 @@ def test_comparison_of_an_empty_tensor_B38(name):
     refused(
         lambda: kernel(zeros(0), zeros(0, dtype=torch.bool)),
         "B38",
-        f"Empty tensor is not supported for op {name}",
-        "dimension[0] has shape value 0",
+        f"Empty tensor is not supported for op {name}, dimension[0] has shape value 0",
+        under="compare(x, 1.0)",
         code="FC0000",
         builtin=ValueError,
+        fix="loop over the axis with pypto.loop: an empty axis makes zero trips",
     )
 
 
@@ -543,9 +590,11 @@ def test_negative_scalar_beside_an_unsigned_tensor_C16():
             zeros(1, 32, dtype=torch.uint8),
         ),
         "C16 where",
-        "negative scalar for unsigned",
+        "where(): negative scalar for unsigned DT_UINT8: -100",
+        under="pypto.where(c, t, -100)",
         code="F00002",
         builtin=ValueError,
+        fix="use a signed type, or the number that the bits stand for",
     )
 
 
@@ -562,10 +611,12 @@ def test_float_scalar_beside_an_fp16_tensor_C16():
             zeros(1, 32, dtype=torch.float16),
         ),
         "C16 fp16",
-        "input and other data type inconsistent (DT_FP16 vs DT_FP32)",
+        "where(): input and other data type inconsistent (DT_FP16 vs DT_FP32), use "
         "Element(DT_FP16, 1.0)",
+        under="pypto.where(c, t, 1.0)",
         code="F00002",
         builtin=TypeError,
+        fix="pypto.Element(pypto.DT_FP16, 1.0)",
     )
 
 
@@ -591,9 +642,11 @@ def test_negative_fill_of_an_unsigned_tensor_C16():
     refused(
         lambda: kernel(out),
         "C16 full",
-        "negative scalar for unsigned",
+        "full(): negative scalar for unsigned DT_UINT8: -100",
+        under="pypto.full([4], -100, pypto.DT_UINT8)",
         code="F00002",
         builtin=ValueError,
+        fix="use a signed type, or the number that the bits stand for",
     )
     assert out.tolist() == [0, 0, 0, 0]
 
@@ -632,9 +685,11 @@ def test_dtype_given_as_an_extent_C24():
     refused(
         lambda: kernel(zeros(4, 8, dtype=torch.float16)),
         "C24",
-        "dtype must be given by keyword",
+        "zeros(): dtype must be given by keyword, got DT_FP16 as an extent",
+        under="pypto.zeros([4, 8], pypto.DT_FP16)",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.zeros([4, 8], dtype=pypto.DT_FP16)",
     )
 
 
@@ -647,9 +702,11 @@ def test_element_with_its_arguments_swapped_C25():
     refused(
         lambda: kernel(zeros(4, 8), guarded(4, 8)),
         "C25 Element",
-        "arguments swapped: Element(dtype, value)",
+        "arguments swapped: Element(dtype, value), got Element(0.0, DT_FP32)",
+        under="pypto.Element(0.0, pypto.DT_FP32)",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.Element(pypto.DT_FP32, 0.0)",
     )
 
 
@@ -662,9 +719,11 @@ def test_full_with_its_arguments_swapped_C25():
     refused(
         lambda: kernel(guarded(1, 8)),
         "C25 full",
-        "arguments swapped: full(size, fill_value, dtype)",
+        "arguments swapped: full(size, fill_value, dtype), got DT_FP32 as fill_value",
+        under="pypto.full([1, 8], pypto.DT_FP32, 0.0)",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.full([1, 8], 0.0, pypto.DT_FP32)",
     )
 
 
@@ -677,10 +736,11 @@ def test_misspelt_keyword_gets_the_nearest_name_C27():
     refused(
         lambda: kernel(zeros(4, 8), zeros(8), guarded(4, 8)),
         "C27",
-        "eps",
-        "did you mean `epsilon`?",
+        "rms_norm() got an unexpected keyword argument 'eps'; did you mean `epsilon`?",
+        under="pypto.rms_norm(x, g, eps=1e-6)",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.rms_norm(input, gamma=None, epsilon=1e-06)",
     )
 
 
@@ -693,9 +753,11 @@ def test_transpose_with_a_permutation_C28():
     refused(
         lambda: kernel(zeros(2, 8, 16), guarded(2, 16, 8)),
         "C28 transpose",
-        "use permute",
+        "transpose() missing a required argument: 'dim1'",
+        under="pypto.transpose(x, [0, 2, 1])",
         code="F00001",
         builtin=TypeError,
+        fix="use permute for an order of axes: pypto.permute(t, [0, 2, 1])",
     )
 
 
@@ -709,9 +771,11 @@ def test_topk_has_no_sorted_C28():
     refused(
         lambda: kernel(zeros(4, 8), guarded(4, 2)),
         "C28 topk",
-        "no `sorted`",
+        "topk() got an unexpected keyword argument 'sorted': there is no `sorted`",
+        under="pypto.topk(x, 2, sorted=False)",
         code="F00001",
         builtin=TypeError,
+        fix="pypto.topk(input, k, dim=None, largest=True, algo=pypto.TopKAlgo.MERGE_SORT)",
     )
 
 
@@ -743,9 +807,16 @@ def test_dynamic_and_fixed_axis_in_one_operation_C36():
     refused(
         lambda: kernel(zeros(16, 8), zeros(16, 8), guarded(16, 8)),
         "C36",
-        "same axis declared DYNAMIC and 16; declare alike",
+        "add(): Dynamic shape tensors are not allowed as operation operands. Use view in "
+        "pypto.loop to get static shape tensors before computation. Got Tensor[x_dim0, 8] "
+        "DT_FP32; the same axis declared DYNAMIC and 16; declare alike",
+        under="x + y",
         code="F0000A",
         builtin=ValueError,
+        fix=(
+            "declare the axis 16 in both, or compute on pypto.view(t, [64, 8], [i * 64, 0]) "
+            "inside a pypto.loop over i"
+        ),
     )
 
 
@@ -762,10 +833,12 @@ def test_declared_nz_but_given_nd_C37():
     refused(
         lambda: kernel(torch.ones(16, 32, dtype=torch.int8), out),  # <- C37
         "C37",
-        "`w`",
-        "format NZ declared, ND tensor given",
+        "The format of 1st input tensor ND does not match the input tensor definition: format NZ "
+        "declared, ND tensor given (`w`)",
+        under="kernel(torch.ones(16, 32, dtype=torch.int8), out)",
         code="F00002",
         builtin=ValueError,
+        fix="declare the parameter without format",
     )
     assert not out.any()
 
@@ -776,24 +849,26 @@ def undecorated(x: F32, out: F32):
 
 
 @pytest.mark.parametrize(
-    "call",
+    ("call", "op", "under"),
     [
-        lambda: pypto.full([4, 8], 0.0, pypto.DT_FP32),
-        lambda: pypto.exp(pypto.Tensor([4, 8], pypto.DT_FP32)),
-        lambda: undecorated(
-            pypto.Tensor([4, 8], pypto.DT_FP32), pypto.Tensor([4, 8], pypto.DT_FP32)
-        ),
-        lambda: undecorated(pypto.from_torch(zeros(4, 8)), pypto.from_torch(zeros(4, 8))),
+        (lambda: pypto.full([4, 8], 0.0, DT), "full", "pypto.full([4, 8], 0.0, DT)"),
+        (lambda: pypto.exp(P([4, 8], DT)), "exp", "pypto.exp(P([4, 8], DT))"),
+        (lambda: undecorated(P([4, 8], DT), P([4, 8], DT)), "add", "x + 1.0"),
+        (lambda: undecorated(*map(pypto.from_torch, zeros(2, 4, 8))), "add", "x + 1.0"),
     ],
     ids=["full", "exp", "undecorated", "from_torch"],
 )
-def test_ops_need_a_decorated_kernel_C39(call):
+def test_ops_need_a_decorated_kernel_C39(call, op, under):
     with pytest.raises(pypto.error.FeError) as caught:
         call()
     error = caught.value
     assert isinstance(error, RuntimeError)
     assert error.code == "F21003"
-    assert "not inside a @pypto.frontend.jit kernel" in error.text
+    assert error.text == f"pypto.{op} is not inside a @pypto.frontend.jit kernel"
+    assert error.fix == "decorate the function with @pypto.frontend.jit and call that"
+    assert error.loc.file == __file__
+    line = HERE.read_text().splitlines()[error.loc.line - 1]
+    assert line[error.loc.column - 1 : error.loc.end_column - 1] == under
 
 
 def test_from_torch_results_are_accepted_as_arguments_C40():

@@ -10,7 +10,6 @@ boundary fills in the place when the raiser did not know it.
 from __future__ import annotations
 
 import io
-import json
 import linecache
 import tokenize
 import unicodedata
@@ -191,6 +190,8 @@ class PyptoError(Exception):
 
     def __str__(self) -> str:
         if knobs.ERRORS.get() == "json":
+            import json  # only this form needs it
+
             return json.dumps(self.to_json(), ensure_ascii=False)
         return "\n\n".join(finding.message() for finding in self.findings)
 

@@ -128,5 +128,6 @@ def step_gradients(
         [found["o"], found["final_state"]],
         list(leaves.values()),
         [do.double(), dfinal_state.double()],
+        materialize_grads=True,  # without any step, most inputs reach no output
     )
     return {f"d{name}": gradient for name, gradient in zip(leaves, gradients, strict=True)}

@@ -25,7 +25,7 @@ Where = Callable[[Frame], Index | None]
 PASSING = frozenset({Family.MOVE, Family.INDEX})
 # With these an op that moves elements computes nothing and brings none of its own, and a product is
 # nothing but sums.
-_PLAIN = {"reduce": None, "accumulate": False, "value": 0}
+_PLAIN: dict[str, Any] = {"reduce": None, "accumulate": False, "value": 0}
 _PLAIN |= {"bias_tensor": None, "scale_tensor": None, "scale": 0.0}
 # Where the stand-in of a number is found among those of operands.
 NUMBER = -1
@@ -144,7 +144,19 @@ def _shown(plan: Plan, node: Node) -> list[Access]:
     return [Access(value, kind, only(where)) for value, kind, where in found]
 
 
+def _entered(plan: Plan, node: Node) -> list[Access]:
+    """What a loop starts from under a name of its own is a copy of what stands there."""
+    pairs = zip(node.attrs["inits"], node.regions[0].params[1:], strict=True)
+    return [
+        _whole(plan, init, "copy")
+        for init, param in pairs
+        if isinstance(init, Value) and param.storage is not None
+        if init.storage is not param.storage
+    ]
+
+
 _CONTROL: dict[str, Callable[[Plan, Node], list[Access]]] = {
+    "loop": _entered,
     "view": _view,
     "reshape": _passed,
     "reinterpret": _passed,

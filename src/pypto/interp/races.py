@@ -124,24 +124,19 @@ class Races:
 
     def _carry(self, loop: Loop) -> None:
         """Tensors that a name hands from one trip to the next."""
-        found = {
-            p.storage
-            for p in loop.node.regions[0].params
-            if p.storage is not None and loop in self._homes[p.storage]
-        }
+        params = [p.storage for p in loop.node.regions[0].params if p.storage is not None]
+        found = {storage for storage in params if loop in self._homes[storage]}
         nodes = [node for node in self._inside(loop) if node.regions]
-        while True:
-            more = {
-                target.storage
-                for node in nodes
-                for source, target in handed(node)
-                if isinstance(source, Value) and source.storage in found
-            } - {None, *found}
-            if not more:
-                break
-            found |= more
+        count = 0
+        while count != len(found):
+            count = len(found)
+            for node in nodes:
+                for source, target in handed(node):
+                    given = isinstance(source, Value) and source.storage in found
+                    if given and target.storage is not None:
+                        found.add(target.storage)
         for storage in found:
-            if storage is not None and loop in self._homes[storage]:
+            if loop in self._homes[storage]:
                 loop.carried[storage] = self._plan.extra()
 
     # -- what regions hand on -----------------------------------------------------------------

@@ -77,6 +77,8 @@ class Trace:
         self.findings: list[PyptoError] = []
         # Whether an op of the user's is running: the ops that it is written with raise to it.
         self.busy = False
+        # Integers that stand for what a failed read would have given.
+        self.unknown: set[Value] = set()
         # Tensors whose value was given to another: older front ends leave them empty.
         self.moved: set[Storage] = set()
         # Elements read so far, by version and index.

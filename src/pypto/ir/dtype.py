@@ -112,7 +112,11 @@ def bytes_of(dtype: DataType) -> int:
     2
     """
     if not isinstance(dtype, DataType):
-        raise error(TypeError, f"bytes_of() takes a DataType, got {type(dtype).__name__}")
+        raise error(
+            TypeError,
+            f"bytes_of() takes a DataType, got {type(dtype).__name__}",
+            fix="pypto.bytes_of(pypto.DT_FP32)",
+        )
     return dtype.bytes
 
 
@@ -134,12 +138,18 @@ class Element:
             )
         if not isinstance(dtype, DataType):
             raise error(
-                TypeError, f"Element(dtype, value): dtype must be a DataType, got {dtype!r}"
+                TypeError,
+                f"Element(dtype, value): dtype must be a DataType, got {dtype!r}",
+                fix="pypto.Element(pypto.DT_FP32, 1.0)",
             )
         if isinstance(data, (np.integer, np.floating, np.bool_)):
             data = data.item()
         if not isinstance(data, (int, float)):
-            raise error(ValueError, f"Invalid data type {type(data).__name__} for Element")
+            raise error(
+                ValueError,
+                f"Invalid data type {type(data).__name__} for Element",
+                fix="pypto.Element(pypto.DT_FP32, 1.0) takes an int or a float",
+            )
         self.dtype = dtype
         self.value: int | float = float(data) if dtype.is_float else int(data)
 
@@ -161,7 +171,11 @@ def scalar(value: int | float, dtype: DataType) -> Any:
         return np.bool_(value)
     if isinstance(value, float):
         if not math.isfinite(value):
-            raise error(ValueError, f"{value} has no value in {dtype.name}")
+            raise error(
+                ValueError,
+                f"{value} has no value in {dtype.name}",
+                fix=f"give a number that {dtype.name} has",
+            )
         value = int(value)
     bits = 8 * dtype.bytes
     value &= (1 << bits) - 1

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from pypto.errors import InternalError, PyptoError, Stopped, error
-from pypto.ir import place
+from pypto.ir import place, sym
 from pypto.ir.op import nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import TensorType
@@ -214,6 +214,14 @@ class Failed(Conflict):
         return repr(self)
 
 
+def failed_integer() -> SymbolicScalar:
+    """What a read of one element gives that has failed: loops and branches on it are traced."""
+    trace = place.current.trace
+    value = trace.integer("failed")
+    trace.unknown.add(value)
+    return SymbolicScalar(sym.leaf(value))
+
+
 def is_failed(item: Any) -> bool:
     """Whether a value comes of an op that has failed."""
     return type(item) is Failed
@@ -228,6 +236,8 @@ def any_failed(item: Any) -> bool:
         return any(any_failed(part) for part in item)
     if kind is dict:
         return any(any_failed(part) for part in item.values())
+    if kind is SymbolicScalar:
+        return bool(item.is_unknown())
     return kind is slice and any_failed((item.start, item.stop, item.step))
 
 

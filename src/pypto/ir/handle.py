@@ -112,7 +112,9 @@ class Tensor:
                 given.update(item)
             else:
                 raise error(
-                    TypeError, f"Tensor[...] takes shape, dtype, format, name, got {item!r}"
+                    TypeError,
+                    f"Tensor[...] takes shape, dtype, format, name, got {item!r}",
+                    fix="pypto.Tensor[[16, 16], pypto.DT_FP32]",
                 )
         made: Tensor = cls(**given)
         return made
@@ -284,7 +286,7 @@ class Tensor:
             raise AttributeError(attribute)
         problem = error(
             AttributeError,
-            f"Tensor object has no attribute {attribute}",
+            f"Tensor object has no attribute {attribute}" + _meant(attribute),
             fix=_attribute_fix(attribute),
         )
         if self._storage is None or not reads_attribute():
@@ -374,10 +376,17 @@ def _attribute_fix(attribute: str) -> str | None:
     if attribute in FUNCTIONS:
         return f"use the function: pypto.{attribute}(t, …)"
     close = _nearest_attribute(attribute)
-    return f"did you mean `{close}`?" if close else None
+    return None if close is None else f"t.{close}(…)" if close in METHODS else f"t.{close}"
+
+
+def _meant(attribute: str) -> str:
+    close = _nearest_attribute(attribute)
+    return f"; did you mean `{close}`?" if close else ""
 
 
 def _nearest_attribute(attribute: str) -> str | None:
+    if attribute in _ATTRIBUTE_FIXES or attribute in FUNCTIONS:
+        return None
     return nearest(attribute, [*METHODS, "shape", "dtype", "valid_shape", "dim", "format", "name"])
 
 
@@ -391,7 +400,11 @@ def _has_marker(spec: tuple[Any, ...]) -> bool:
 
 def _check_dtype(dtype: Any) -> None:
     if dtype is not None and not isinstance(dtype, DataType):
-        raise error(TypeError, f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}")
+        raise error(
+            TypeError,
+            f"Tensor(shape, dtype): dtype must be a DataType, got {dtype!r}",
+            fix="pypto.Tensor([16, 16], pypto.DT_FP32)",
+        )
 
 
 def _check_spec(shape: Any) -> tuple[Any, ...] | None:
@@ -425,7 +438,12 @@ def _check_spec(shape: Any) -> tuple[Any, ...] | None:
                 "`...`, in a list",
             )
         if isinstance(d, int) and d < -1:
-            raise error(ValueError, f"Invalid shape {d}: a dim is at least 0", code="F0000B")
+            raise error(
+                ValueError,
+                f"Invalid shape {d}: a dim is at least 0",
+                code="F0000B",
+                fix="pypto.DYNAMIC stands for a dim that calls choose",
+            )
         dims.append(d)
     return tuple(dims)
 

@@ -8,7 +8,6 @@ derived from it.  Records live in `ops/`; this module holds their fields and the
 
 from __future__ import annotations
 
-import difflib
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +69,7 @@ class Arg:
 class Slot(NamedTuple):
     """In a node's attributes: the operand of this index stands here."""
 
-    index: int  # type: ignore[assignment] - a tuple has a method of this name
+    index: int  # type: ignore[assignment]
 
 
 class Out(NamedTuple):
@@ -170,6 +169,9 @@ def register(op: Op) -> Op:
 
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """The known name that a misspelt one most likely means."""
+    # Only mistakes need it, and it is slow to import.
+    import difflib
+
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
     return close[0] if close else None
 

@@ -169,7 +169,9 @@ def _check_value(option: Option, value: Any) -> Any:
     wrong_bool = isinstance(value, bool) and bool not in option.types and int in option.types
     if not isinstance(value, option.types) or wrong_bool:
         raise error(
-            TypeError, f"Option: {name} takes {wanted}, got {type(value).__name__} ({value!r})"
+            TypeError,
+            f"Option: {name} takes {wanted}, got {type(value).__name__} ({value!r})",
+            fix=f"give {wanted}",
         )
     out_of_range = isinstance(value, int) and (
         (option.low is not None and value < option.low)
@@ -243,7 +245,11 @@ def _tile_int(x: Any, what: str) -> int:
             fix="use a module-level constant or an int argument of the kernel",
         )
     if not hasattr(x, "__index__") or isinstance(x, bool):
-        raise error(TypeError, f"{what} takes ints, got {type(x).__name__}")
+        raise error(
+            TypeError,
+            f"{what} takes ints, got {type(x).__name__}",
+            fix="give ints, such as pypto.set_vec_tile_shapes(32, 64)",
+        )
     return int(x)
 
 
@@ -355,9 +361,17 @@ def set_semantic_label(label: str) -> None:
     Source: the labels of the language.
     """
     if not isinstance(label, str):
-        raise error(TypeError, f"a label is a string, got {type(label).__name__}")
+        raise error(
+            TypeError,
+            f"a label is a string, got {type(label).__name__}",
+            fix='pypto.set_semantic_label("attention")',
+        )
     if re.fullmatch(r"func\d+_\d+", label):
-        raise error(ValueError, f"label {label!r} has the form of a function's name")
+        raise error(
+            ValueError,
+            f"label {label!r} has the form of a function's name",
+            fix="take another name",
+        )
     change(label=label)
 
 
@@ -415,12 +429,13 @@ def _apply(groups: Mapping[str, Any]) -> None:
         elif name.endswith("_options") and name[: -len("_options")] in OPTIONS:
             set_group(name[: -len("_options")], given)
         else:
-            known = [f"{g}_options" for g in OPTIONS]
-            close = nearest(name, [*known, "vec_tile_shapes", "cube_tile_shapes"])
+            known = [f"{g}_options" for g in OPTIONS] + ["vec_tile_shapes", "cube_tile_shapes"]
+            close = nearest(name, known)
             raise error(
                 TypeError,
                 f"unexpected keyword argument '{name}'"
                 + (f"; did you mean '{close}'?" if close else ""),
+                fix=f"use one of {', '.join(known)}",
             )
 
 

@@ -11,8 +11,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pypto.errors import error
-from pypto.ir import sym
+from pypto.errors import Stopped, error
+from pypto.ir import place, sym
 from pypto.ir.sym import Expr, SymInt
 
 NOT_CONCRETE = (
@@ -71,7 +71,9 @@ class SymbolicScalar:
             self._expr = sym.const(int(value))
         else:
             raise error(
-                TypeError, f"Invalid type. SymbolicScalar() takes an int or a name, got {value!r}"
+                TypeError,
+                f"Invalid type. SymbolicScalar() takes an int or a name, got {value!r}",
+                fix='pypto.SymbolicScalar(3), or pypto.SymbolicScalar("n")',
             )
 
     @property
@@ -108,8 +110,18 @@ class SymbolicScalar:
     def concrete(self) -> int:
         """The number; ValueError F21004 if it is known only at run time."""
         if not self.expr.is_const:
-            _not_concrete()
+            self._not_concrete()
         return self._expr.const
+
+    def is_unknown(self) -> bool:
+        """Whether it depends on an element whose read has failed."""
+        trace = place.current.trace
+        return trace is not None and not trace.unknown.isdisjoint(self._expr.leaves())
+
+    def _not_concrete(self) -> NoReturn:
+        if self.is_unknown():
+            raise Stopped("nothing behind an error can be traced")
+        raise error(ValueError, NOT_CONCRETE, code="F21004", fix=NOT_CONCRETE_FIX)
 
     def simplify(self) -> SymbolicScalar:
         """The same integer in its simplest form."""
@@ -210,10 +222,14 @@ class SymbolicScalar:
     def __index__(self) -> int:
         if self.expr.is_const:
             return self._expr.const
-        _not_concrete()
+        self._not_concrete()
 
     def __float__(self) -> float:
-        raise error(TypeError, "Invalid type. A SymbolicScalar has no float value")
+        raise error(
+            TypeError,
+            "Invalid type. A SymbolicScalar has no float value",
+            fix="use it as an int, or write t * n, which computes in the element type of t",
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -224,10 +240,6 @@ class SymbolicScalar:
 
     def __format__(self, spec: str) -> str:
         return format(str(self) if self._expr.terms else self._expr.const, spec)
-
-
-def _not_concrete() -> NoReturn:
-    raise error(ValueError, NOT_CONCRETE, code="F21004", fix=NOT_CONCRETE_FIX)
 
 
 # Deeply nested operations become a node of the graph: no walk over them needs a deep stack, and

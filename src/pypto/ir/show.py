@@ -56,12 +56,16 @@ def set_print_options(
             continue
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)):
             raise error(
-                TypeError, f"set_print_options(): {name} must be an int, got {type(value).__name__}"
+                TypeError,
+                f"set_print_options(): {name} must be an int, got {type(value).__name__}",
+                fix=f"pypto.set_print_options({name}=4)",
             )
         least = 1 if name in ("edgeitems", "linewidth") else 0
         if value < least:
             raise error(
-                ValueError, f"set_print_options(): {name} must be at least {least}, got {value}"
+                ValueError,
+                f"set_print_options(): {name} must be at least {least}, got {value}",
+                fix=f"pypto.set_print_options({name}={least})",
             )
         changed[name] = int(value)
     _options = replace(_options, **changed)

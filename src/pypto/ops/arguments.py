@@ -24,6 +24,9 @@ def tensor_argument(name: str, argument: str, item: Any) -> Tensor:
         raise error(
             TypeError,
             f"{name}(): {argument} must be a tensor, got {type(item).__name__} ({item!r})",
+            fix=f"pypto.full([16, 16], {item!r}, pypto.DT_FP32) makes a tensor of one value"
+            if isinstance(item, (int, float))
+            else None,
         )
     return item
 
@@ -31,7 +34,9 @@ def tensor_argument(name: str, argument: str, item: Any) -> Tensor:
 def size_list(name: str, argument: str, items: Any) -> Shape:
     if not isinstance(items, (list, tuple)):
         raise error(
-            TypeError, f"{name}(): {argument} must be a list of ints, got {type(items).__name__}"
+            TypeError,
+            f"{name}(): {argument} must be a list of ints, got {type(items).__name__}",
+            fix=f"{argument}=[16, 16], one entry per axis",
         )
     out: list[SymInt] = []
     for item in items:
@@ -40,6 +45,8 @@ def size_list(name: str, argument: str, items: Any) -> Shape:
                 TypeError,
                 f"Invalid type. {name}(): {argument} takes ints and symbolic scalars, got "
                 f"{type(item).__name__} ({item!r})",
+                fix="give ints, or integers of the kernel: loop indices, dims, elements of integer "
+                "tensors",
             )
         out.append(as_sym_int(item))
     return tuple(out)
@@ -64,6 +71,7 @@ def static_sizes(name: str, argument: str, items: Any) -> tuple[int, ...]:
                 code="F0000B",
                 value=size,
                 limit=1,
+                fix="give extents of at least 1; an empty axis is looped over no time",
             )
     return tuple(s for s in sizes if isinstance(s, int))
 

@@ -31,7 +31,11 @@ from pypto.ops.unary import PRELU, exp, floor, neg, number_of, reciprocal, sqrt
 def _tensor(op: str, name: str, item: Any) -> Tensor:
     if isinstance(item, Tensor):
         return item
-    raise error(TypeError, f"{op}(): {name} must be a tensor, got {type(item).__name__} ({item!r})")
+    raise error(
+        TypeError,
+        f"{op}(): {name} must be a tensor, got {type(item).__name__} ({item!r})",
+        fix="give a tensor; pypto.full([16, 16], 1.0, pypto.DT_FP32) makes one of one value",
+    )
 
 
 def _floats(op: str, name: str, item: Any) -> Tensor:
@@ -51,13 +55,16 @@ def _floats(op: str, name: str, item: Any) -> Tensor:
 def _axis(op: str, t: Tensor, dim: Any) -> int:
     if isinstance(dim, bool) or not isinstance(dim, (int, np.integer)):
         raise error(
-            TypeError, f"{op}(): dim must be an int (an axis), got {type(dim).__name__} ({dim!r})"
+            TypeError,
+            f"{op}(): dim must be an int (an axis), got {type(dim).__name__} ({dim!r})",
+            fix="give one axis, such as -1",
         )
     if not -t.dim <= dim < t.dim:
         raise error(
             IndexError,
             f"{op}(): dim={dim} is no axis of a tensor of rank {t.dim}; allowed "
             f"{-t.dim}..{t.dim - 1}",
+            fix=f"dim={t.dim - 1} is the last axis; -1 names it too",
         )
     return int(dim) % t.dim
 
@@ -140,16 +147,22 @@ def axpy_(y: Tensor, x: Tensor, alpha: float = 1.0) -> Tensor:
             f"axpy_(): y {target.dtype.name} with x {source.dtype.name}; it takes FP32 with FP32 "
             "or FP16, and FP16 with FP16",
             code="FC0001",
+            fix="cast one of them: pypto.cast(x, pypto.DT_FP32)",
         )
     factor = number_of(alpha)
     if factor is None:
-        raise error(TypeError, f"axpy_(): alpha must be a number, got {type(alpha).__name__}")
+        raise error(
+            TypeError,
+            f"axpy_(): alpha must be a number, got {type(alpha).__name__}",
+            fix="alpha=1.0",
+        )
     total = cast(add(mul(cast(source, FP32), factor), cast(target, FP32)), target.dtype)
     if total.shape != target.shape:
         raise error(
             ValueError,
             f"axpy_(): x {source.shape} broadcasts to y, not the other way; y is {target.shape}",
             code="FC0000",
+            fix="swap them, or reshape x so that its extents are those of y or 1",
         )
     target.move(total)
     return target
@@ -171,6 +184,7 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
             f"prelu(): weight {slopes.shape} must have the shape [{channels}], one element per "
             "channel (axis 1)",
             code="FC0000",
+            fix=f"weight.reshape([{channels}]), or a weight of {channels} elements",
         )
     if t.dim == 1:
         return PRELU(t, slopes)
@@ -192,7 +206,11 @@ def var(input: Tensor, dim: Any = None, correction: int = 1, keepdim: bool = Fal
     listed = dim if isinstance(dim, (list, tuple)) else () if dim is None else (dim,)
     axes = [_axis("var", t, d) for d in listed] or list(range(t.dim))
     if len(set(axes)) < len(axes):
-        raise error(ValueError, f"var(): an axis is named twice in {list(listed)}")
+        raise error(
+            ValueError,
+            f"var(): an axis is named twice in {list(listed)}",
+            fix="name each axis once",
+        )
     if len(axes) == 1:
         return VAR(t, axes[0], keepdim, correction)
     wide = cast(t, FP32)
@@ -248,6 +266,7 @@ def rms_norm(input: Tensor, gamma: Tensor | None = None, epsilon: float = 1e-6) 
                 f"rms_norm(): gamma {scale.shape} must have one element per element of the last "
                 f"axis, {size}",
                 code="FC0000",
+                fix=f"a gamma of shape [{size}]",
             )
         rows = mul(rows, reshape(scale, [1] * (t.dim - 1) + [size]))
     return cast(rows, t.dtype)
@@ -304,6 +323,7 @@ def _rows(op: str, name: str, item: Any) -> Tensor:
             TypeError if t.dtype is not FP32 else ValueError,
             f"{op}(): {name} must be DT_FP32 of rank 2, got {t.dtype.name} of rank {t.dim}",
             code="FC0001" if t.dtype is not FP32 else "FC0002",
+            fix="cast and reshape first: pypto.cast(t, pypto.DT_FP32).reshape([16, 64])",
         )
     return t
 

@@ -104,7 +104,11 @@ def _check_matmul(types: Sequence[TensorType], attrs: Attrs) -> None:
         )
     _check_inner(a, b, attrs)
     if FP32 in (a.dtype, b.dtype) and TileOpFormat.TILEOP_NZ in (a.format, b.format):
-        raise error(ValueError, "matmul(): DT_FP32 operands must be TILEOP_ND")
+        raise error(
+            ValueError,
+            "matmul(): DT_FP32 operands must be TILEOP_ND",
+            fix="cast to DT_FP16 or DT_BF16 first, or leave the format out",
+        )
     if attrs["out_dtype"] not in PRODUCTS[a.dtype]:
         raise error(
             TypeError,
@@ -160,7 +164,11 @@ def _check_extensions(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -
 
 def _check_row(name: str, row: TensorType, accept: frozenset[DataType], shape: Shape) -> None:
     if row.dtype not in accept:
-        raise error(TypeError, f"matmul(): {name} must be {_names(accept)}, got {row.dtype.name}")
+        raise error(
+            TypeError,
+            f"matmul(): {name} must be {_names(accept)}, got {row.dtype.name}",
+            fix="cast it: pypto.cast(t, pypto.DT_FP32)",
+        )
     batched = len(shape) == 3 and row.rank == 3 and row.shape[0] in (1, shape[0])
     if not (row.rank == 2 or batched):
         raise error(
@@ -266,6 +274,7 @@ def transposed_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             f"transposed_batchmatmul(): [M, B, K] times [B, K, N], got {list(a.shape)} times "
             f"{list(b.shape)}",
             code="F0000B",
+            fix="permute first: pypto.permute(a, [1, 0, 2])",
         )
     return (a.shape[0], a.shape[1], b.shape[2])
 
@@ -282,6 +291,7 @@ def _check_transposed(types: Sequence[TensorType], attrs: Attrs) -> None:
             TypeError,
             f"transposed_batchmatmul(): out_dtype must be DT_FP16 or DT_BF16, got "
             f"{attrs['out_dtype'].name}",
+            fix="out_dtype=pypto.DT_FP16",
         )
 
 

@@ -37,7 +37,13 @@ def _record(
 LOOP = _record(
     "loop",
     "Runs its region once per index in range(start, stop, step), carrying values.",
-    (Arg("start", "symint"), Arg("stop", "symint"), Arg("step", "symint"), Arg("inits", "any"), Arg("parallel", "bool")),
+    (
+        Arg("start", "symint"),
+        Arg("stop", "symint"),
+        Arg("step", "symint"),
+        Arg("inits", "any"),
+        Arg("parallel", "bool"),
+    ),
     Family.CONTROL,
 )
 COND = _record(

@@ -62,18 +62,22 @@ def _check_full(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"Invalid shape {list(size)}: full takes one to four extents of at least 1",
             code="FC0000",
+            fix="pypto.full([16, 64], 0.0, pypto.DT_FP32)",
         )
     if valid is None:
         return
     if len(valid) != len(size):
         raise error(
-            ValueError, f"full(): valid_shape has {len(valid)} entries for rank {len(size)}"
+            ValueError,
+            f"full(): valid_shape has {len(valid)} entries for rank {len(size)}",
+            fix=f"give valid_shape {len(size)} entries",
         )
     for axis, (asked, extent) in enumerate(zip(valid, size, strict=True)):
         if isinstance(asked, int) and not 0 <= asked <= extent:
             raise error(
                 IndexError,
                 f"full(): valid_shape {asked} on axis {axis} is not within 0..{extent}",
+                fix=f"give at most {extent} on axis {axis}",
             )
 
 
@@ -133,6 +137,7 @@ def _number(name: str, item: Any, dtype: DataType) -> Any:
         raise error(
             TypeError,
             f"{name}(): dtype must be a DataType such as pypto.DT_FP32, got {dtype!r}",
+            fix=f"pypto.{name}([16, 64], dtype=pypto.DT_FP32)",
         )
     if isinstance(item, SymbolicScalar):
         item = sym.simple(item.expr)
@@ -222,17 +227,29 @@ def arange(*args: Any) -> Tensor:
     an empty progression, or ints beyond 32 bits.  Source: the arange function of the language.
     """
     if not 1 <= len(args) <= 3:
-        raise error(ValueError, f"arange() takes 1 to 3 arguments, got {len(args)}")
+        raise error(
+            ValueError,
+            f"arange() takes 1 to 3 arguments, got {len(args)}",
+            fix="pypto.arange(end), pypto.arange(start, end) or pypto.arange(start, end, step)",
+        )
     numbers = [_bound(x) for x in args]
     start, end, step = {1: (0, *numbers, 1), 2: (*numbers, 1), 3: tuple(numbers)}[len(args)]
     floating = any(isinstance(x, float) for x in numbers)
     if abs(step) <= (LEAST_STEP if floating else 0):
         raise error(ValueError, f"arange(): step is {step}", fix="give a step other than 0")
     if not floating and not all(-(2**31) <= x < 2**31 for x in numbers):
-        raise error(ValueError, f"arange(): {numbers} do not fit into DT_INT32")
+        raise error(
+            ValueError,
+            f"arange(): {numbers} do not fit into DT_INT32",
+            fix="give floats: pypto.arange(0.0, 4e9, 1e9)",
+        )
     count = math.ceil((end - start) / step)
     if count < 1:
-        raise error(ValueError, f"arange(): no number from {start} to {end} by {step}")
+        raise error(
+            ValueError,
+            f"arange(): no number from {start} to {end} by {step}",
+            fix="a step towards the end",
+        )
     return ARANGE(start, step, count, FP32 if floating else INT32)
 
 
@@ -243,4 +260,8 @@ def _bound(item: Any) -> int | float:
         item = item.item()
     if isinstance(item, (int, float)) and math.isfinite(item):
         return item
-    raise error(TypeError, f"arange() takes numbers, got {type(item).__name__} ({item!r})")
+    raise error(
+        TypeError,
+        f"arange() takes numbers, got {type(item).__name__} ({item!r})",
+        fix="pypto.arange(16), or pypto.arange(0, 16, 2)",
+    )

@@ -61,14 +61,22 @@ def _int_range(dtype: DataType) -> tuple[int, int]:
 def _check_index(type: TensorType, index: Shape) -> None:
     for axis, (i, size) in enumerate(zip(index, type.shape, strict=True)):
         if isinstance(i, int) and isinstance(size, int) and not 0 <= i < size:
-            raise error(IndexError, f"index {i} is out of range for axis {axis} with extent {size}")
+            raise error(
+                IndexError,
+                f"index {i} is out of range for axis {axis} with extent {size}",
+                fix=f"an index from 0 to {size - 1}",
+            )
 
 
 def require_index(index: SymInt, size: SymInt) -> None:
     """An index must name an element: known now, or checked when the kernel runs."""
     if isinstance(index, int) and isinstance(size, int):
         if not 0 <= index < size:
-            raise error(IndexError, f"index {index} is out of range for an axis of extent {size}")
+            raise error(
+                IndexError,
+                f"index {index} is out of range for an axis of extent {size}",
+                fix=f"an index from 0 to {size - 1}",
+            )
         return
     low, _ = sym.expr(index).bounds()
     if low >= 0 and sym.sub(index, size).bounds()[1] < 0:

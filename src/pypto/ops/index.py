@@ -125,6 +125,7 @@ def _check_scatter(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
             raise error(
                 ValueError,
                 f"{name}(): reduce must be None, 'add' or 'multiply', got {attrs['reduce']!r}",
+                fix='reduce="add"',
             )
         t, index, src = types[0], types[attrs["index"].index], attrs["src"]
         limits = [t.shape] if not isinstance(src, Slot) else [t.shape, types[src.index].shape]
@@ -144,7 +145,9 @@ def _check_scatter(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
                     "dim",
                 )
         if not isinstance(src, Slot) and isinstance(src, np.generic) and not np.isfinite(src):
-            raise error(ValueError, f"{name}(): src must be finite, got {src}")
+            raise error(
+                ValueError, f"{name}(): src must be finite, got {src}", fix="give a finite number"
+            )
 
     return check
 
@@ -223,7 +226,9 @@ _scatter_record(
 def _check_update(types: Sequence[TensorType], attrs: Attrs) -> None:
     t, index, src = types
     if attrs["dim"] != -2:
-        raise error(ValueError, f"scatter_update(): dim must be -2, got {attrs['dim']}")
+        raise error(
+            ValueError, f"scatter_update(): dim must be -2, got {attrs['dim']}", fix="dim=-2"
+        )
     if t.rank not in (2, 4) or src.rank != t.rank or index.rank != 2:
         raise error(
             ValueError,
@@ -242,6 +247,7 @@ def _check_update(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"[{', '.join(map(str, t.shape))}] take a src {[str(n) for n in wanted]}, got "
             f"{list(src.shape)}",
             code="FC0000",
+            fix=f"reshape src to [{', '.join(str(n) for n in wanted)}]",
         )
 
 
@@ -309,6 +315,7 @@ def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"index_put_(): rank of input ({t.rank}) + 1 must be the number of index vectors ({k}) "
             f"+ the rank of values ({values.rank}); index vectors have rank 1",
             code="FC0000",
+            fix="give values one axis per axis of input behind the indexed ones, and one in front",
         )
     wanted = [places[0].shape[0], *t.shape[k:]]
     lengths = {p.shape[0] for p in places}
@@ -319,12 +326,14 @@ def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"index_put_(): {k} index vectors of lengths {[p.shape[0] for p in places]} take "
             f"values {[str(n) for n in wanted]}, got {list(values.shape)}; nothing is broadcast",
             code="FC0000",
+            fix=f"reshape values to [{', '.join(str(n) for n in wanted)}]",
         )
     if attrs["accumulate"] and t.dtype not in _ACCUMULATED:
         raise error(
             TypeError,
             f"index_put_(): {t.dtype.name} cannot be accumulated; "
             f"{', '.join(sorted(d.name for d in _ACCUMULATED))} can",
+            fix="accumulate=False, or cast to DT_FP32 first",
         )
 
 
@@ -393,15 +402,24 @@ def _check_paged(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
                 f"1; got {list(places.shape)}, {list(map(str, table.shape))} and "
                 f"{attrs['block_size']}",
                 code="FC0000",
+                fix="reshape indices and block_table to [1, n]",
             )
         if not isinstance(source.shape[1], int):
-            raise error(ValueError, f"{name}(): the columns must be known: {source.brief()}")
+            raise error(
+                ValueError,
+                f"{name}(): the columns must be known: {source.brief()}",
+                fix="take a view with int extents first",
+            )
         if attrs.get("axis", -2) != -2:
-            raise error(ValueError, f"{name}(): axis must be -2, got {attrs['axis']}")
+            raise error(
+                ValueError, f"{name}(): axis must be -2, got {attrs['axis']}", fix="axis=-2"
+            )
         size = attrs.get("size", 1)
         if not 1 <= size <= source.shape[1]:
             raise error(
-                ValueError, f"{name}(): size {size} is not within 1..{source.shape[1]} columns"
+                ValueError,
+                f"{name}(): size {size} is not within 1..{source.shape[1]} columns",
+                fix=f"size={source.shape[1]} takes all columns",
             )
 
     return check

@@ -14,6 +14,7 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir import sym
 from pypto.ir.declare import composite
+from pypto.ir.findings import failed_integer
 from pypto.ir.handle import Tensor
 from pypto.ir.op import FUNCTIONS, METHODS
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
@@ -68,12 +69,20 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
             )
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
-        raise error(ValueError, "Only one ... is supported")
+        raise error(
+            ValueError,
+            "Only one ... is supported",
+            fix="leave one `...`; it stands for all axes that the others do not name",
+        )
     rank = t.dim
     if dots:
         missing = rank - (len(parts) - 1)
         if missing < 0:
-            raise error(IndexError, f"Too many indices for tensor with dimension {rank}")
+            raise error(
+                IndexError,
+                f"Too many indices for tensor with dimension {rank}",
+                fix=f"give at most {rank} indices",
+            )
         at = dots[0]
         parts[at : at + 1] = [slice(None)] * missing
     parts += [slice(None)] * (rank - len(parts))
@@ -88,6 +97,7 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
             raise error(
                 TypeError,
                 f"tuple key must be int, SymbolicScalar or slice, got {type(part).__name__}",
+                fix="t[0:16, i], with ints, integers of the kernel and slices",
             )
     return parts
 
@@ -113,7 +123,14 @@ def _axis(part: Any, size: Any) -> Axis:
     return Axis(start, sym.simple(sym.sub(stop, start)), False)
 
 
-@composite(method="", operator=("__getitem__",))
+def _element(t: Any, key: Any, valid_shape: Any = None) -> SymbolicScalar | None:
+    """What stands for a read that failed, if it was one of an element."""
+    parts = key if isinstance(key, tuple) else (key,)
+    is_element = len(parts) == t.dim and all(is_sym_int(part) for part in parts)
+    return failed_integer() if is_element else None
+
+
+@composite(method="", operator=("__getitem__",), guess=_element)
 def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
     """What `t[key]` means: an element (all axes indexed), the tensor itself (all full slices), a
     view (slices), or a view without the indexed axes (mixed).  ``t[d:index]`` with an integer
@@ -123,7 +140,11 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
         return self
     if isinstance(key, slice) and isinstance(key.stop, Tensor):
         if isinstance(key.start, bool) or not isinstance(key.start, int):
-            raise error(TypeError, f"gather key.start must be int, got {type(key.start).__name__}")
+            raise error(
+                TypeError,
+                f"gather key.start must be int, got {type(key.start).__name__}",
+                fix="pypto.gather(t, dim, index)",
+            )
         return FUNCTIONS["gather"](self, key.start, key.stop)
     if isinstance(key, tuple) and not key:
         return self
@@ -184,7 +205,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
             TypeError,
             f"a slice takes a tensor, got {type(value).__name__}: '{type(value).__name__}' type "
             "cannot be moved to Tensor",
-            fix="make a tensor of one value: pypto.full([2, 2], 3.0, t.dtype)",
+            fix=_constant(key, value, self),
         )
     slices = sum(not a.is_index for a in axes)
     if slices != len(axes):
@@ -203,12 +224,26 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     write_window("Assemble", control.ASSEMBLE, value, [_user(s) for s in starts], self)
 
 
+def _constant(key: Any, value: Any, target: Tensor) -> str:
+    """How to write one number into a window."""
+    axes = [
+        _axis(part, size) for part, size in zip(_normalise(target, key), target.shape, strict=True)
+    ]
+    sizes = ", ".join(str(a.extent) for a in axes if not a.is_index)
+    number = repr(value) if isinstance(value, (int, float)) else "0.0"
+    return f"a tensor of one value: pypto.full([{sizes}], {number}, pypto.{target.dtype.name})"
+
+
 def _axis_of_write(part: Any, size: Any) -> Axis:
     """As for reading, but only the start counts; a slice may be open at its end."""
     if not isinstance(part, slice):
         return Axis(_position(part, size), 1, True)
     if part.step is not None and not (isinstance(part.step, int) and part.step == 1):
-        raise error(ValueError, f"step must be 1 or None, got {part.step}")
+        raise error(
+            ValueError,
+            f"step must be 1 or None, got {part.step}",
+            fix="assemble the rows one by one in a loop",
+        )
     return Axis(0 if part.start is None else _position(part.start, size), 0, False)
 
 

@@ -24,7 +24,9 @@ def pass_verify_print(*values: Any, cond: Any = 1) -> None:
     """
     if not is_sym_int(cond):
         raise error(
-            TypeError, f"cond must be an int or a symbolic scalar, got {type(cond).__name__}"
+            TypeError,
+            f"cond must be an int or a symbolic scalar, got {type(cond).__name__}",
+            fix="cond=i == 0",
         )
     operands: list[Value] = []
     items: list[Any] = []

@@ -156,7 +156,11 @@ def concat_valid(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> Sha
 
 def _check_pieces(types: Sequence[TensorType], attrs: Attrs) -> None:
     if len(types) > 128:
-        raise error(ValueError, f"concat(): at most 128 tensors, got {len(types)}")
+        raise error(
+            ValueError,
+            f"concat(): at most 128 tensors, got {len(types)}",
+            fix="concatenate in two steps",
+        )
     dim = attrs["dim"]
     for index, t in enumerate(types):
         if t.rank > dim and t.valid[dim] != t.shape[dim]:
@@ -255,6 +259,7 @@ def _check_valid(types: Sequence[TensorType], attrs: Attrs) -> None:
         raise error(
             ValueError,
             f"expand_clone(): valid_shape has {len(given)} entries for rank {len(shape)}",
+            fix=f"give valid_shape {len(shape)} entries",
         )
     for axis, asked in enumerate(given):
         room = shape[axis] if t.shape[axis] == 1 else t.valid[axis]
@@ -288,10 +293,18 @@ declare(
 def _check_fill(types: Sequence[TensorType], attrs: Attrs) -> None:
     value, dtype = attrs["value"], types[0].dtype
     if attrs["mode"] != "constant":
-        raise error(ValueError, f"fillpad(): mode must be 'constant', got {attrs['mode']!r}")
+        raise error(
+            ValueError,
+            f"fillpad(): mode must be 'constant', got {attrs['mode']!r}",
+            fix='mode="constant"',
+        )
     number = number_of(value)
     if number is None:
-        raise error(TypeError, f"fillpad(): value must be a number, got {type(value).__name__}")
+        raise error(
+            TypeError,
+            f"fillpad(): value must be a number, got {type(value).__name__}",
+            fix="value=0.0",
+        )
     if dtype.is_int and isinstance(value, float):
         raise error(
             ValueError,
@@ -299,7 +312,11 @@ def _check_fill(types: Sequence[TensorType], attrs: Attrs) -> None:
             fix="give an int",
         )
     if dtype.kind == "u" and number < 0:
-        raise error(ValueError, f"fillpad(): negative value for unsigned {dtype.name}: {value}")
+        raise error(
+            ValueError,
+            f"fillpad(): negative value for unsigned {dtype.name}: {value}",
+            fix="use a signed type, or the number that the bits stand for",
+        )
 
 
 def _fillpad(x: Array, mode: str, value: Any, out: Out) -> Array:

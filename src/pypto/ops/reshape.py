@@ -91,6 +91,7 @@ def _check_given(valid: Shape, shape: Shape) -> None:
                 f"reshape: valid_shape {v} on axis {axis} is not within 0..{size}{extra}",
                 value=v,
                 limit=[0, size],
+                fix=f"give at most {size} on axis {axis}",
             )
 
 
@@ -100,9 +101,15 @@ def _infer(type: TensorType, sizes: tuple[int, ...]) -> tuple[int, ...]:
     for d in type.shape:
         count *= d  # type: ignore[operator]
     if sizes.count(-1) > 1:
-        raise error(ValueError, f"Only one dim can be inferred, got {list(sizes)}")
+        raise error(
+            ValueError, f"Only one dim can be inferred, got {list(sizes)}", fix="leave one -1"
+        )
     if any(s < -1 or s == 0 for s in sizes):
-        raise error(ValueError, f"Invalid dstshape {list(sizes)}: extents are at least 1")
+        raise error(
+            ValueError,
+            f"Invalid dstshape {list(sizes)}: extents are at least 1",
+            fix="give extents of at least 1, and -1 for the one to be found",
+        )
     known = 1
     for s in sizes:
         known *= s if s != -1 else 1
@@ -110,11 +117,12 @@ def _infer(type: TensorType, sizes: tuple[int, ...]) -> tuple[int, ...]:
         sizes = tuple(count // known if s == -1 else s for s in sizes)
         known = count
     if known != count:
+        holds = f"a multiple of {known}" if -1 in sizes else str(known)
         raise error(
             ValueError,
             f"Invalid dstshape {list(sizes)}: Shape size not match: {list(type.shape)} has {count} "
-            f"elements, the new shape {known}",
-            fix="the product of the new extents must be the number of elements",
+            f"elements, the new shape {holds}",
+            fix=f"pypto.reshape(t, [{count}]), or other extents whose product is {count}",
             value=known,
             limit=count,
         )
@@ -221,6 +229,7 @@ def _reshape_inplace(source: Tensor, sizes: Shape, valid_shape: Any) -> Tensor:
             ValueError,
             f"Shape size not match: {[str(s) for s in type.shape]} and "
             f"{[str(s) for s in sizes]} differ in elements",
+            fix="the product of the new extents must be the number of elements",
         )
     build.require(
         control.REQUIRE,
@@ -255,6 +264,7 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
             f"unsqueeze(): dim={dim} is out of range; allowed {-rank - 1}..{rank}",
             value=dim,
             limit=[-rank - 1, rank],
+            fix=f"pypto.unsqueeze(t, {rank}) puts an axis behind, pypto.unsqueeze(t, 0) in front",
         )
     at = int(dim) % (rank + 1)
     shape = source.shape

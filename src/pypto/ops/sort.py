@@ -54,6 +54,7 @@ def _check_topk(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"topk(): k={k} is not within 1..{t.shape[-1]}, the last axis",
             code="FC0000",
+            fix=f"k={t.shape[-1]} takes all",
         )
     if attrs["algo"] is TopKAlgo.MERGE_SORT and t.dtype is not FP32:
         raise error(

@@ -169,6 +169,7 @@ def _matching_weight(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"prelu(): weight has {size} elements, one per channel (axis 1) is {channels}",
             code="FC0000",
+            fix=f"a weight of shape [{channels}]",
         )
 
 

@@ -35,7 +35,11 @@ def assemble(*args: Any, parallel: bool = False) -> None:
         pieces, dst = args
         for piece in pieces:
             if not isinstance(piece, (list, tuple)) or len(piece) != 2:
-                raise error(TypeError, "assemble(): each piece is a pair (src, offsets)")
+                raise error(
+                    TypeError,
+                    "assemble(): each piece is a pair (src, offsets)",
+                    fix="pypto.assemble([(a, [0, 0]), (b, [16, 0])], out)",
+                )
             write_window("Assemble", control.ASSEMBLE, piece[0], piece[1], dst)
         return
     if len(args) != 3:
@@ -103,7 +107,11 @@ def write_window(name: str, op: Any, src: Any, offsets: Any, dst: Any) -> None:
             limit=target.dtype.name,
         )
     if type.format is not target.format:
-        raise error(ValueError, f"{name}: src and dest requires same format")
+        raise error(
+            ValueError,
+            f"{name}: src and dest requires same format",
+            fix="make both tensors with the same format",
+        )
     destination = target.destination()
     _check_bounds(name, type, starts, destination.tensor)
     valid = _grown_valid(name, type, starts, destination)

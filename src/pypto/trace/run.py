@@ -12,8 +12,8 @@ import builtins
 import functools
 import linecache
 import operator
+import os
 import sys
-import sysconfig
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
@@ -42,7 +42,7 @@ from pypto.trace.loops import LoopRange
 from pypto.trace.names import walk_here
 from pypto.trace.regions import UNBOUND
 
-_STDLIB = tuple(p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p)
+_STDLIB = os.path.dirname(os.__file__) + os.sep
 _FOREIGN = ("numpy", "torch", "jax", "ml_dtypes", "typing", "builtins", "functools", "pytest")
 
 
