@@ -822,7 +822,8 @@ class Writer:
 
     def s_store(self, depth):
         self.saw("scalar write")
-        t = self.r.choice([t for t in self.env.tensors.values() if t.integer and len(t.shape) == 1])
+        found = [t for t in self.env.tensors.values() if t.integer and len(t.shape) == 1]
+        t = self.r.choice([t for t in found if not t.choice])
         at = self.bounded(0, t.shape[0] - 1)
         if t.name == "res" and self.chance(0.5):
             self.saw("augmented scalar write")

@@ -239,7 +239,8 @@ graph g:
 """
     problem = fails(IndexError, text, np.zeros(1, np.int32), ramp(16, 8), np.full((1, 8), 5, F32))
     assert problem.code == "F00008"
-    assert problem.text == "assemble writes rows 0..15 of a 1-row tensor; give valid_shape=[1, 8]"
+    said = "assemble writes rows 0..15 of a 1-row tensor; give valid_shape=[1, 8]"
+    assert problem.text == f"{said} (`out`)"
     assert (problem.loc.file, problem.loc.line) == ("kernel.py", 12)
     assert problem.fix == "limit the source: pypto.view(t, [16, 8], …, valid_shape=[1, 8])"
 
@@ -273,7 +274,7 @@ graph g:
                 ramp(2, 8),
                 np.zeros((3, 10), F32),
             )
-            assert problem.text == said
+            assert problem.text == f"{said} (`out`)"
 
 
 def test_an_empty_source_writes_nothing_anywhere():
@@ -299,7 +300,7 @@ def test_a_negative_offset_of_a_view():
         IndexError, text, np.array([-1, 0], np.int32), ramp(4, 2), np.zeros((2, 2), F32)
     )
     assert (problem.code, problem.loc.line) == ("F00008", 3)
-    assert problem.text == "view: offset -1 on axis 0 is negative"
+    assert problem.text == "view: offset -1 on axis 0 is negative (`x`)"
 
 
 @pytest.mark.parametrize(
@@ -317,7 +318,7 @@ def test_given_valid_extents_stay_within_view_and_data(offset, given, said):
         IndexError, text, np.array([offset, given], np.int32), ramp(4, 2), np.zeros((2, 2), F32)
     )
     assert problem.code == "F00008"
-    assert problem.text.endswith(said)
+    assert problem.text.endswith(f"{said} (`x`)")
     good = [np.array([3, 1], np.int32), ramp(4, 2), np.zeros((2, 2), F32)]
     assert run(text, *good)[2].tolist() == [[6, 7], [0, 0]]
 
@@ -335,7 +336,8 @@ graph g:
     for values, line, index in (((2, 0), 4, 2), ((-1, 0), 4, -1), ((1, 7), 5, 7)):
         problem = fails(IndexError, text, np.array(values, np.int32), out)
         assert (problem.code, problem.loc.line) == ("F00008", line)
-        assert problem.text == f"index {index} is out of range for axis 0 with extent 2"
+        name = "i" if line == 4 else "out"
+        assert problem.text == f"index {index} is out of range for axis 0 with extent 2 (`{name}`)"
     assert run(text, np.array([1, 1], np.int32), out)[1].tolist() == [0, 1]
 
 
@@ -350,7 +352,7 @@ graph g:
   %3 = item_set(out, index=(0,), value=%2) : int32[1] in out
 """
     problem = fails(IndexError, text, np.array([3, 1, 2, 3], np.int32), np.zeros(1, np.int32))
-    assert problem.text == "index 3 is out of range for axis 0 with extent 2"
+    assert problem.text == "index 3 is out of range for axis 0 with extent 2 (a view of `x`)"
 
 
 def test_division_by_zero_of_integers():

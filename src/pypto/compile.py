@@ -36,7 +36,7 @@ from pypto.trace.world import World, freeze
 __all__ = ["Compiled", "Request", "TensorSpec", "World", "compile_kernel", "freeze"]
 
 
-@dataclass
+@dataclass(eq=False)
 class Request:
     """What to compile: a function, the kinds of its tensors, the values of its other arguments."""
 
@@ -45,7 +45,7 @@ class Request:
     values: dict[str, Any]
 
 
-@dataclass
+@dataclass(eq=False)
 class Compiled:
     """What the road has made so far."""
 

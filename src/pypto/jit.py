@@ -44,7 +44,7 @@ def _ordinal(n: int) -> str:
     return f"{n}{suffix}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Signature:
     """The parameters of a kernel: tensors first, then compile-time values."""
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import Loc
-from pypto.ir.graph import Graph, Storage, Value, walk
+from pypto.ir.graph import Graph, Node, Storage, Value, walk
 
 # What numbers an array: slices, or one array of places per axis.
 Index = tuple[Any, ...]
@@ -98,9 +98,13 @@ def first(found: np.ndarray, index: Index) -> tuple[int, ...]:
     return tuple(int(part[at]) for part in index)
 
 
-def told(trips: Sequence[str], tensor: str = "") -> str:
+def told(graph: Graph, trips: Sequence[str], culprit: Node | None) -> str:
     """The tail of a message: the tensor, and the trip of every open loop, outermost first."""
-    parts = [tensor] if tensor else []
+    parts = []
+    if culprit is not None and culprit.operands:
+        written = culprit.op.writes
+        index = culprit.attrs[written].index if written is not None else 0
+        parts.append(Names(graph).of(culprit.operands[index]))
     if trips:
         parts.append(f"in iteration {', '.join(trips)}")
     return f" ({', '.join(parts)})" if parts else ""

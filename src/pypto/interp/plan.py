@@ -33,8 +33,9 @@ class Plan:
         self.slots: dict[Value, int] = {}
         self.size = 0
         self._integers = Integers(self.slot)
-        # Where a run that ends in an error leaves the trip of every loop that was open.
-        self.trips = self.extra()
+        # Where a run that ends in an error leaves the trip of every loop that was open, and the
+        # node that was at fault.
+        self.trips, self.culprit = self.extra(), self.extra()
 
     def extra(self) -> int:
         """A slot that belongs to no value."""

@@ -31,6 +31,7 @@ class Program:
     def __init__(self, graph: Graph, sanitizers: frozenset[str] = frozenset()) -> None:
         self._sanitized = SanitizedPlan(graph, sanitizers) if sanitizers else None
         plan = self._sanitized or Plan()
+        self._graph = graph
         self.name = graph.name
         self._params = [p.value.tensor for p in graph.params]
         self._names = [p.name for p in graph.params]
@@ -40,7 +41,7 @@ class Program:
             for index, p in enumerate(graph.params)
             for axis, value in p.dims.items()
         ]
-        self._trips = plan.trips
+        self._slots = (plan.trips, plan.culprit)
         self._body = _region(plan, graph.body, _ends(graph))
         self._size = plan.size
 
@@ -69,7 +70,9 @@ class Program:
             try:
                 self._body(frame)
             except PyptoError as cause:
-                cause.text += told(frame[self._trips] or ())
+                trips, culprit = frame[self._slots[0]], frame[self._slots[1]]
+                cause.text += told(self._graph, trips or (), culprit)
+                cause.args = (cause.text,)
                 raise
 
     def _check(self, arrays: Sequence[np.ndarray]) -> None:
@@ -153,6 +156,8 @@ def _region(plan: Plan, region: Region, ends: Ends) -> Step:
         if node in ends:
             steps.append(_let_go([plan.slot(v) for v in ends[node]]))
 
+    culprit = plan.culprit
+
     def run(f: Frame) -> None:
         step: Step | None = None
         try:
@@ -160,10 +165,14 @@ def _region(plan: Plan, region: Region, ends: Ends) -> Step:
                 step(f)
         except PyptoError as cause:
             if cause.loc is None and step is not None:
-                cause.loc = nodes[step].loc
+                node = nodes[step]
+                cause.loc = node.loc
+                # Places out of range are told without the tensor that they are out of.
+                f[culprit] = node if isinstance(cause, IndexError) else None
             raise
         except Exception as cause:
             assert step is not None
+            f[culprit] = nodes[step] if isinstance(cause, IndexError) else None
             raise _failed(nodes[step], cause) from cause
 
     return run

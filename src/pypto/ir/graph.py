@@ -139,7 +139,7 @@ def leaves_of(item: Any) -> Iterator[Value]:
             yield from leaves_of(part)
 
 
-@dataclass
+@dataclass(eq=False)
 class Param:
     """One tensor parameter of a kernel: its value, and an integer value per DYNAMIC axis."""
 
@@ -148,7 +148,7 @@ class Param:
     dims: dict[int, Value] = field(default_factory=dict)
 
 
-@dataclass
+@dataclass(eq=False)
 class Graph:
     """A kernel as nodes.  `notes` are the options and the run mode, for later stages."""
 

@@ -49,7 +49,7 @@ class _Required:
 REQUIRED = _Required()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Arg:
     """One argument of an op.
 
@@ -80,7 +80,7 @@ class Out(NamedTuple):
     dtype: Any
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Samples:
     """How tests draw the inputs of an op.
 
@@ -106,7 +106,7 @@ def stored_as(dtype: DataType, number: int | float) -> DataType:
     return dtype
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Op:
     """One op.  Fields without a default are mandatory.
 

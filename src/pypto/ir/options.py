@@ -42,7 +42,7 @@ class Settings:
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """One key of an option group: its type and range, and what it means on the chip."""
 

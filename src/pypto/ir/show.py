@@ -16,7 +16,7 @@ from pypto.errors import error
 from pypto.ir.dtype import DataType
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PrintOptions:
     """Layout of printed tensors."""
 

@@ -35,7 +35,7 @@ class _Unbound:
 UNBOUND = _Unbound()
 
 
-@dataclass
+@dataclass(eq=False)
 class Site:
     """What the syntax says about one loop or branch."""
 
@@ -257,7 +257,7 @@ def refuse_write(
 # --- bounds --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Bounds:
     """start, stop, step of a loop; `factors` of a `loop_unroll`, largest first."""
 

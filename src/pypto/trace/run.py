@@ -414,7 +414,7 @@ class TensorSpec:
     format: TileOpFormat = TileOpFormat.TILEOP_ND
 
 
-@dataclass
+@dataclass(eq=False)
 class Traced:
     """A graph, the functions whose text made it, and the parameters that the kernel rebinds."""
 
