@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 
 from pypto.errors import InternalError, PyptoError, Stopped, error
 from pypto.ir import place, sym
-from pypto.ir.op import nearest
+from pypto.ir.op import NOT_YET, nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import TensorType
 
@@ -73,6 +73,8 @@ def _as_failed(result: Any) -> Any:
 
 def absent(module: str, name: str, public: Mapping[str, Any]) -> Any:
     """What stands for a public name that a module does not have: that of the nearest one."""
+    if name in NOT_YET:
+        raise error(AttributeError, f"{module}.{name}: not supported yet", code="F00005")
     close = nearest(name, [n for n in public if not n.startswith("_")])
     problem = error(
         AttributeError,
@@ -199,6 +201,13 @@ class Failed(Conflict):
         if step != "UNPACK_SEQUENCE":
             self._fail()
         return iter([Failed() for _ in range(count)])
+
+    def __getitem__(self, key: Any) -> Any:
+        parts = key if isinstance(key, tuple) else (key,)
+        is_element = all(isinstance(part, (int, SymbolicScalar)) for part in parts)
+        if is_element and self.guess is not None and len(parts) == self.guess.rank:
+            return failed_integer()
+        return Failed()
 
     def __setattr__(self, name: str, value: Any) -> None:
         pass

@@ -7,6 +7,7 @@ at its end; every kernel starts from what the host has set.
 
 from __future__ import annotations
 
+import inspect
 import re
 import threading
 from collections.abc import Iterator, Mapping
@@ -380,6 +381,9 @@ def _setter(group: str) -> Any:
         set_group(group, given)
 
     set_options.__name__ = set_options.__qualname__ = f"set_{group}_options"
+    set_options.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(k, inspect.Parameter.KEYWORD_ONLY, default=None) for k in OPTIONS[group]]
+    )
     set_options.__doc__ = f"""Set {group} options from here on; None leaves one as it is.
 
     No option changes a value.  Keys: {", ".join(OPTIONS[group])}.

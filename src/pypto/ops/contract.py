@@ -99,8 +99,11 @@ def _check_matmul(types: Sequence[TensorType], attrs: Attrs) -> None:
     if a.rank != b.rank:
         raise error(
             RuntimeError,
-            f"matmul(): input has rank {a.rank} and mat2 rank {b.rank}",
+            f"Tensor dimension mismatch: matmul() got an input of rank {a.rank} and a mat2 of rank "
+            f"{b.rank}",
             fix="bring both to one rank with pypto.reshape",
+            value=a.rank,
+            limit=b.rank,
         )
     _check_inner(a, b, attrs)
     if FP32 in (a.dtype, b.dtype) and TileOpFormat.TILEOP_NZ in (a.format, b.format):
@@ -130,10 +133,13 @@ def _check_inner(a: TensorType, b: TensorType, attrs: Attrs) -> None:
             fix = f"a_trans={not attrs['a_trans']}"
         raise error(
             ValueError,
-            f"matmul(): K differs: {a.shape[ka]} in input {list(a.shape)} and {b.shape[kb]} in "
-            f"mat2 {list(b.shape)} (a_trans={attrs['a_trans']}, b_trans={attrs['b_trans']})",
+            f"Matrix K dimension mismatch: {a.shape[ka]} in input {list(a.shape)} and "
+            f"{b.shape[kb]} in mat2 {list(b.shape)} (a_trans={attrs['a_trans']}, "
+            f"b_trans={attrs['b_trans']})",
             code="F0000B",
             fix=fix,
+            value=a.shape[ka],
+            limit=b.shape[kb],
         )
     va, vb = a.valid[ka], b.valid[kb]
     partial = va != a.shape[ka] and vb != b.shape[kb]

@@ -231,7 +231,7 @@ def _constant(key: Any, value: Any, target: Tensor) -> str:
     ]
     sizes = ", ".join(str(a.extent) for a in axes if not a.is_index)
     number = repr(value) if isinstance(value, (int, float)) else "0.0"
-    return f"a tensor of one value: pypto.full([{sizes}], {number}, pypto.{target.dtype.name})"
+    return f"pypto.full([{sizes}], {number}, pypto.{target.dtype.name})"
 
 
 def _axis_of_write(part: Any, size: Any) -> Axis:

@@ -229,6 +229,10 @@ def _all(conditions: Sequence[Expr]) -> Expr:
     return found
 
 
+def _number(item: Any) -> str:
+    return repr(item) if isinstance(item, (int, float)) else "0.0"
+
+
 @composite(method="move")
 def _move(self: Tensor, other: Tensor) -> None:
     """Give this tensor the value of `other`: equal shape and element type.
@@ -241,7 +245,7 @@ def _move(self: Tensor, other: Tensor) -> None:
         raise error(
             TypeError,
             f"'{type(other).__name__}' type cannot be moved to Tensor",
-            fix="pypto.full(t.shape, value, t.dtype) makes a tensor of one value; t.fill_(value)",
+            fix=f"pypto.full({self.shape}, {_number(other)}, pypto.{self.dtype.name})",
         )
     if other.storage is self.storage:
         return
