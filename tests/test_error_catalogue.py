@@ -360,7 +360,7 @@ def rank_of_a_value(a: F32, out: F32):
 @case(
     "E29",
     text="Tensor is not iterable.",
-    under="f",
+    under="a",
     code="F00001",
     builtin=TypeError,
     fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",

@@ -35,6 +35,7 @@ from pypto.ir.types import StatusType, TileOpFormat
 
 # After this many specialisations of one kernel, a note says what keeps changing.
 MANY = 8
+_NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 COMPILED_SECONDS = [0.0]
 EXECUTED = [0]
 
@@ -501,6 +502,11 @@ def jit(
                 TypeError,
                 f"jit decorator can only be used on functions, got {type(function).__name__}",
                 kind=FeError,
+            )
+        if function.__code__.co_flags & _NOT_PLAIN:
+            raise error(
+                TypeError,
+                f"kernel `{function.__name__}` must be a plain function, without async or yield",
             )
         return JitKernel(function, groups, around)
 

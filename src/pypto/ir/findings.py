@@ -96,24 +96,33 @@ def reads_attribute() -> bool:
     return place.instruction(frame)[0] in ("LOAD_ATTR", "LOAD_METHOD")
 
 
+_NO_FURTHER = "nothing behind an error can be traced"
+
+
 class Conflict:
     """A name that stands for different kinds of things; an error at its first use."""
 
-    __slots__ = ("fix", "text")
+    __slots__ = ("fix", "text", "told")
 
     def __init__(self, text: str, fix: str) -> None:
         object.__setattr__(self, "text", text)
         object.__setattr__(self, "fix", fix)
-
-    def _problem(self) -> PyptoError:
-        text, fix = (object.__getattribute__(self, name) for name in ("text", "fix"))
-        return error(TypeError, text, fix=fix)
+        object.__setattr__(self, "told", False)
 
     def _fail(self, *args: Any, **kwargs: Any) -> Any:
-        raise self._problem()
+        if self.told:
+            raise Stopped(_NO_FURTHER)
+        # Where the user's own code catches it, it is none of the findings.
+        object.__setattr__(self, "told", not place.is_caught())
+        raise error(TypeError, self.text, fix=self.fix)
 
     def _use(self, *args: Any, **kwargs: Any) -> Any:
-        keep(self._problem())
+        try:
+            self._fail()
+        except Stopped:
+            return Failed()
+        except PyptoError as problem:
+            keep(problem)
         return Failed()
 
     def __getattr__(self, name: str) -> Any:
@@ -156,6 +165,7 @@ class Failed(Conflict):
 
     __pypto_tensor__ = True
     __slots__ = ("guess", "stands_for")
+    told = True
     # Handles have storages and guards; this one has none.
     _storage = None
     guard = None
@@ -171,7 +181,7 @@ class Failed(Conflict):
         return Failed.poses_as
 
     def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Stopped("nothing behind an error can be traced")
+        raise Stopped(_NO_FURTHER)
 
     def _use(self, *args: Any, **kwargs: Any) -> Any:
         return Failed()
@@ -239,8 +249,8 @@ def is_failed(item: Any) -> bool:
 def any_failed(item: Any) -> bool:
     """Whether a failed value is among some arguments, be it inside of lists and keys."""
     kind = type(item)
-    if kind is Failed:
-        return True
+    if kind is Failed or kind is Conflict:
+        return bool(item.told)
     if kind is list or kind is tuple:
         return any(any_failed(part) for part in item)
     if kind is dict:

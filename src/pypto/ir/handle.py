@@ -8,7 +8,7 @@ program has reached.  Methods and operators are those of the op records; nothing
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
@@ -313,15 +313,30 @@ class Tensor:
             fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
         )
 
-    def __iter__(self) -> NoReturn:
-        raise error(
+    def __iter__(self) -> Iterator[Any]:
+        problem = error(
             TypeError,
             "Tensor is not iterable.",
             fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",
         )
+        count = self._asked_for()
+        if self._storage is None or count == 0:
+            raise problem
+        keep(problem)
+        return iter([Failed() for _ in range(count)])
+
+    def _asked_for(self) -> int:
+        """How many parts the user's statement goes on with: those that it unpacks, one to loop."""
+        frame = place.caller()
+        step, count = ("", 0) if frame is None else place.instruction(frame)
+        return count if step == "UNPACK_SEQUENCE" else int(step in ("GET_ITER", "FOR_ITER"))
 
     def __contains__(self, item: object) -> NoReturn:
-        self.__iter__()
+        raise error(
+            TypeError,
+            "Tensor is not iterable.",
+            fix="compare per element: pypto.eq(t, value)",
+        )
 
     def __getitem__(self, key: Any) -> Any:
         return OPERATORS["__getitem__"](self, key)

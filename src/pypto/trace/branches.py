@@ -30,11 +30,13 @@ from pypto.trace.regions import (
     guard_of,
     is_number,
     is_plain,
+    kind_of,
     number,
     raw,
     refuse_write,
     same_kind,
     trace_loops,
+    version,
 )
 
 
@@ -191,7 +193,7 @@ class Branch(Opened):
         arm.names = {n: names[n] for n in self.site.names if n in names}
         for name, item in arm.names.items():
             if is_plain(item) and item is not self.entry.get(name):
-                arm.values[name] = self.trace.read(item._storage)
+                arm.values[name] = version(self.trace, item)
         self.trace.close()
         options.use(self.settings)
 
@@ -256,7 +258,7 @@ class Branch(Opened):
         if is_plain(first) and is_plain(second) and same_kind(first, second):
             if first is second:
                 return self._one_sided(merge, name, first, bound)
-            storage = Storage(first._storage.type, name)
+            storage = Storage(kind_of(first), name)
             slot, extents = merge.tensor(
                 self._value(0, name, first), self._value(1, name, second), storage
             )
@@ -286,11 +288,8 @@ class Branch(Opened):
     def _one_sided(self, merge: Merge, name: str, item: Tensor, bound: Any) -> Any:
         """A tensor that one arm bound: its value there, guarded."""
         index = 0 if self.arms[0].names.get(name, UNBOUND) is item else 1
-        if self.trace.knows(item._storage, self.trace.scope):  # type: ignore[arg-type]
-            value = read_in(self.trace, self.arms[index], item._storage)  # type: ignore[arg-type]
-        else:
-            value = self.arms[index].values[name]
-        storage = Storage(item._storage.type, name)  # type: ignore[union-attr]
+        value = self._value(index, name, item)
+        storage = Storage(kind_of(item), name)
         pair: list[Any] = [None, None]
         pair[index] = value
         slot = merge.slot(full_type(value.tensor), storage, pair[0], pair[1])
@@ -315,8 +314,14 @@ class Branch(Opened):
         arm = self.arms[index]
         if name in arm.values:
             return arm.values[name]
-        assert item._storage is not None
-        return read_in(self.trace, arm, item._storage)
+        # What the arm left as it was is read at its end.
+        outer, self.trace.scope = self.trace.scope, arm.scope
+        arm.scope.open = True
+        try:
+            return version(self.trace, item)
+        finally:
+            arm.scope.open = False
+            self.trace.scope = outer
 
 
 class _Held:
@@ -354,7 +359,7 @@ class Choice:
 
     def leave(self, item: Any) -> None:
         self.items.append(item)
-        self.reads.append(self.trace.read(item._storage) if is_plain(item) else None)
+        self.reads.append(version(self.trace, item) if is_plain(item) else None)
         self.trace.close()
         options.use(self.settings)
 
@@ -371,7 +376,7 @@ class Choice:
             value = merge.integer(sym.simple(operand(a)), sym.simple(operand(b)))
             plan = lambda results: number(settle(value, results), "")
         elif is_plain(a) and is_plain(b) and same_kind(a, b):
-            storage = Storage(a._storage.type)
+            storage = Storage(kind_of(a))
             assert self.reads[0] is not None and self.reads[1] is not None
             slot, extents = merge.tensor(self.reads[0], self.reads[1], storage)
 

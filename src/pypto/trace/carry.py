@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from pypto.errors import Loc, PyptoNote, PyptoWarning, error, warn
+from pypto.errors import Loc, PyptoNote, PyptoWarning, error, not_supported, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
 from pypto.ir.graph import (
@@ -46,6 +46,7 @@ from pypto.trace.regions import (
     index_bounds,
     is_number,
     is_plain,
+    kind_of,
     number,
     raw,
     refuse_write,
@@ -53,6 +54,7 @@ from pypto.trace.regions import (
     trace_loops,
     trip_count,
     value_text,
+    version,
 )
 
 
@@ -185,10 +187,10 @@ class Loop(Opened):
         trace = self.trace
         trace.scope = self.outer
         try:
-            init = trace.read(item._storage)
+            init = version(trace, item)
         finally:
             trace.scope = self.scope
-        storage = Storage(item._storage.type, name)
+        storage = Storage(kind_of(item), name)
         param = trace.loop_param(self.scope, init, storage)
         self.scope.versions[storage] = param
         self.slots[param] = (init, None)
@@ -201,6 +203,7 @@ class Loop(Opened):
         def commit() -> Storage:
             self.committed[name] = build.here()
             carried.redirect(item._storage)  # type: ignore[arg-type]
+            carried._shape = item._shape
             return item._storage  # type: ignore[return-value]
 
         trace.on_write[storage] = commit
@@ -229,8 +232,8 @@ class Loop(Opened):
             self.slots[param] = (0 if outer is None else sym.simple(raw(outer)), None)
             item = number(sym.leaf(param), name, -1)
         else:
-            storage = Storage(like._storage.type, name)
-            type = like._storage.type
+            type = kind_of(like)
+            storage = Storage(type, name)
             param = trace.own(Value(full_type(type), storage, trace.fresh("p")), self.scope)
             self.scope.region.params.append(param)
             self.scope.versions[storage] = param
@@ -261,7 +264,7 @@ class Loop(Opened):
         assert item._storage is not None
         inner, self.trace.scope = self.trace.scope, self.outer
         try:
-            return self.trace.read(item._storage)
+            return version(self.trace, item)
         finally:
             self.trace.scope = inner
 
@@ -372,8 +375,8 @@ class Loop(Opened):
             self.scope.region.params.append(param)
             self.slots[param] = (init, sym.simple(raw(end)))
             return param
-        value = trace.read(end._storage)
-        storage = Storage(end._storage.type, name)
+        value = version(trace, end)
+        storage = Storage(kind_of(end), name)
         param = trace.own(Value(full_type(value.tensor), storage, trace.fresh("p")), self.scope)
         self.scope.region.params.append(param)
         self.slots[param] = (init, value)
@@ -436,7 +439,7 @@ class Loop(Opened):
     def _maybe(self, name: str, item: Tensor, bound: SymInt) -> Tensor:
         """A second handle on a tensor, for a name that may be unbound."""
         assert item._storage is not None
-        same = Tensor.of(self.trace, item._storage)
+        same = Tensor.of(self.trace, item._storage, item._shape)
         if bound != 1:
             same.guard = Bound(name, bound, after_loop=True)
         return same
@@ -485,8 +488,9 @@ class Loop(Opened):
                 sym.leaf(results[param]), name, flag_of(results, flag), True
             )
         if end is carried or (end is entry and end is not UNBOUND):
-            storage = carried._storage if late else entry._storage
-            value = self.trace.read(storage) if name in self.committed or late else param
+            value = param
+            if name in self.committed or late:
+                value = version(self.trace, carried if late else entry)
             self.slots[param] = (self.slots[param][0], value)
             if not late:
                 return lambda results: entry
@@ -500,7 +504,7 @@ class Loop(Opened):
                     fix=f"write it whole, `{name}[:] = …`, instead of rebinding it, or bind a copy "
                     f"first: {name} = {name}.clone()",
                 )
-            self.slots[param] = (self.slots[param][0], self.trace.read(end._storage))
+            self.slots[param] = (self.slots[param][0], version(self.trace, end))
             if not late:
                 self._warn_alias(name, entry)
         else:
@@ -548,6 +552,12 @@ class Loop(Opened):
         return result
 
     def _changed(self, name: str, entry: Any, end: Any) -> Exception:
+        if isinstance(entry, float) and isinstance(end, (float, int)):
+            return not_supported(
+                f"`{name}` is a float that changes from trip to trip ({entry} and {end})",
+                f"keep it in a tensor: {name} = pypto.full([1, 1], {entry}, pypto.DT_FP32)",
+                self.loc,
+            )
         none = " (bind it before the loop, or test pypto.is_loop_begin)" if entry is None else ""
         return error(
             TypeError,

@@ -22,7 +22,7 @@ from pypto.ir.graph import Storage, Value
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.sym import SymInt
-from pypto.ir.types import TensorType
+from pypto.ir.types import TensorType, full
 from pypto.ops import control
 from pypto.trace.objects import Snapshot, equal
 
@@ -113,13 +113,26 @@ def number(value: SymInt, name: str, bound: SymInt = 1, after_loop: bool = False
 
 
 def is_plain(item: Any) -> bool:
-    """Whether a handle stands for a whole tensor with static extents, which can be carried."""
+    """Whether a handle stands for a tensor with static extents, which can be carried."""
     return (
         isinstance(item, Tensor)
         and item._storage is not None
-        and item._shape is None
-        and item._storage.type.is_static
+        and all(isinstance(d, int) for d in item._extents())
     )
+
+
+def version(trace: build.Trace, item: Tensor) -> Value:
+    """The value of a handle here, whether or not its name is bound for certain."""
+    assert item._storage is not None
+    value = trace.read(item._storage)
+    if item._shape is None or value.tensor.shape == item._shape:
+        return value
+    return item._as_alias(trace, value, item._shape)
+
+
+def kind_of(item: Tensor) -> TensorType:
+    """The type of a handle, everything in it valid."""
+    return full(item.dtype, item._extents(), item.format)
 
 
 def same_kind(a: Tensor, b: Tensor) -> bool:
