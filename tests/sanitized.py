@@ -1,4 +1,4 @@
-"""What the tests of the sanitizers share: arrays, a run that must end in a finding, marked lines."""
+"""What the tests of the sanitizers share: arrays, marked lines, runs that must end in a finding."""
 
 import inspect
 import linecache

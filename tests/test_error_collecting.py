@@ -153,9 +153,9 @@ def test_a_failed_bound():
         n = a.no_such(4)  # <- bound
         for i in pypto.loop(n):
             out[:] = a
-        out[:] = a.amax(5)
+        out[:] = a.amax(5)  # <- behind
 
-    assert told(kernel) == ["bound"]
+    assert told(kernel) == ["bound", "behind"]
 
 
 def test_a_failed_element_steers_loops_and_branches():
@@ -187,7 +187,9 @@ def test_where_python_must_know_a_failed_value_tracing_stops_quietly():
 
 
 @pytest.mark.parametrize(
-    "ask", [bool, int, float, len, list, range, set, lambda t: [1, 2][t]], ids=str
+    "ask",
+    [bool, int, float, len, list, range, set, lambda t: [1, 2][t]],
+    ids=["bool", "int", "float", "len", "list", "range", "set", "index"],
 )
 def test_every_question_to_a_failed_value_stops_quietly(ask):
     @pypto.jit

@@ -207,7 +207,10 @@ def _first(found: np.ndarray) -> tuple[int, ...]:
 
 def _number(x: Any) -> str:
     x = np.asarray(x)
-    return str(x.item()) if x.dtype.kind in "iub" else f"{float(x):.7g}"
+    if x.dtype.kind in "iub":
+        return str(x.item())
+    text = f"{float(x):.7g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
 
 
 def _row(row: np.ndarray) -> str:

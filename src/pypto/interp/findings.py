@@ -59,12 +59,14 @@ _WINDOWS = {"view": "a view", "reshape": "a reshape", "reinterpret": "a view", "
 def bound_name(loc: Loc | None) -> str:
     """The name that the statement at a place binds to what it computes there, or nothing.
 
-    A helper that returns what it makes leaves the naming to its caller.
+    What a helper returns is named by its caller.
     """
     while loc is not None:
-        for targets, value in _assignments(loc.file):
-            if _stands_at(value, loc):
-                return next((t.id for t in targets if isinstance(t, ast.Name)), "")
+        found = next((targets for targets, x in _results(loc.file) if _stands_at(x, loc)), None)
+        if found is None:
+            return ""
+        if found:
+            return next((t.id for t in found if isinstance(t, ast.Name)), "")
         loc = loc.outer
     return ""
 
@@ -74,10 +76,11 @@ def _stands_at(node: ast.expr, loc: Loc) -> bool:
     return found == (loc.line, loc.col, loc.end_line, loc.end_col)
 
 
-def _assignments(file: str) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+def _results(file: str) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    """Expressions and what they are bound to; nothing for those that a function returns."""
     try:
         tree = ast.parse("".join(linecache.getlines(file)))
-    except SyntaxError:
+    except (SyntaxError, ValueError):
         return
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -88,6 +91,10 @@ def _assignments(file: str) -> Iterator[tuple[list[ast.expr], ast.expr]]:
                         yield [name], value
         elif isinstance(node, (ast.AnnAssign, ast.NamedExpr)) and node.value is not None:
             yield [node.target], node.value
+        elif isinstance(node, ast.Return) and node.value is not None:
+            yield [], node.value
+        elif isinstance(node, ast.Lambda):
+            yield [], node.body
 
 
 def first(found: np.ndarray, index: Index) -> tuple[int, ...]:

@@ -59,11 +59,9 @@ class Loop:
     """One parallel loop: the slots of its trips, and the memory that its trips share."""
 
     def __init__(self, plan: Plan, node: Node) -> None:
-        region, attrs = node.regions[0], node.attrs
         self.node = node
-        self.name = region.params[0].name or "the index"
-        self.index = region.params[0]
-        self.bounds = plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
+        self.index = node.regions[0].params[0]
+        self.name = self.index.name or "the index"
         self.run = plan.extra()
         self.logs: dict[Storage, int] = {}
         self.carried: dict[Storage, int] = {}
@@ -173,7 +171,8 @@ class Races:
         loop = self._loops.get(node)
         if loop is None or not loop.logs:
             return step
-        counter, run, bounds = self._counter, loop.run, loop.bounds
+        counter, run, attrs = self._counter, loop.run, node.attrs
+        bounds = self._plan.numbers((attrs["start"], attrs["stop"], attrs["step"]))
 
         def numbered(f: Frame) -> None:
             start, stop, stride = bounds(f)
@@ -198,7 +197,8 @@ class Races:
             for loop in around:
                 if storage in loop.logs:
                     found.append(self._meeting(loop, access, loop.logs[storage]))
-                if storage in loop.carried:
+                # A loop only hands on what it starts from; who reads it there is found there.
+                if storage in loop.carried and not node.regions:
                     found.append(self._inherited(loop, access, loop.carried[storage]))
         return found
 

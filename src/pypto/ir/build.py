@@ -17,6 +17,7 @@ from pypto import knobs
 from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, error, warn
 from pypto.ir import options, sym
 from pypto.ir.findings import Conflict as Conflict
+from pypto.ir.findings import failed_integer as failed_integer
 from pypto.ir.findings import is_failed as is_failed
 from pypto.ir.findings import keep
 from pypto.ir.findings import settle as settle

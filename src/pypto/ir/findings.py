@@ -73,19 +73,25 @@ def _as_failed(result: Any) -> Any:
 
 def absent(module: str, name: str, public: Mapping[str, Any]) -> Any:
     """What stands for a public name that a module does not have: that of the nearest one."""
-    if name in NOT_YET:
-        raise error(AttributeError, f"{module}.{name}: not supported yet", code="F00005")
     close = nearest(name, [n for n in public if not n.startswith("_")])
-    problem = error(
-        AttributeError,
-        f"module '{module}' has no attribute '{name}'"
-        + (f"; did you mean `{close}`?" if close else ""),
-        fix=f"{module}.{close}" if close else None,
-    )
+    text = f"module '{module}' has no attribute '{name}'"
+    if name in NOT_YET:
+        problem = error(
+            AttributeError,
+            f"{module}.{name}: not supported yet",
+            code="F00005",
+            fix=f"write it with what there is: dir({module})",
+        )
+        close = None
+    elif close is not None:
+        problem = error(AttributeError, f"{text}; did you mean `{close}`?", fix=f"{module}.{close}")
+    else:
+        problem = error(AttributeError, text, fix=f"dir({module}) lists what there is")
     if not reads_attribute():
         raise problem
     keep(problem)
-    return Failed(stands_for=public[close] if close else None)
+    meant = None if close is None else public[close]
+    return Failed(stands_for=meant) if meant is None or callable(meant) else meant
 
 
 def reads_attribute() -> bool:
@@ -189,6 +195,9 @@ class Failed(Conflict):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
+        if place.is_internal(sys._getframe(1).f_code.co_filename):
+            # The package asks for a kind only to complain of it.
+            self._fail()
         guess = self.guess
         if guess is not None:
             if name in ("shape", "valid_shape"):

@@ -317,6 +317,7 @@ class Tensor:
         problem = error(
             TypeError,
             "Tensor is not iterable.",
+            loc=place.iterated(),
             fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",
         )
         count = self._asked_for()
@@ -389,7 +390,7 @@ def _attribute_fix(attribute: str) -> str | None:
     if attribute in _ATTRIBUTE_FIXES:
         return _ATTRIBUTE_FIXES[attribute]
     if attribute in FUNCTIONS:
-        return f"use the function: pypto.{attribute}(t, …)"
+        return f"pypto.{attribute}(t, …)"
     close = _nearest_attribute(attribute)
     return None if close is None else f"t.{close}(…)" if close in METHODS else f"t.{close}"
 

@@ -17,6 +17,7 @@ import sys
 import sysconfig
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
@@ -131,13 +132,35 @@ def _stores(code: CodeType) -> dict[int, str]:
     return found
 
 
+def iterated() -> Loc | None:
+    """The place of what the user's `for` statement is asking for its parts.
+
+    The compiler gives the asking the place of the whole statement.
+    """
+    loc = here()
+    tree = None if loc is None else _source_tree(loc.file)
+    if loc is None or tree is None:
+        return loc
+    for node in ast.walk(tree):
+        if isinstance(node, ast.For) and (node.lineno, node.col_offset) == (loc.line, loc.col):
+            i = node.iter
+            return replace(
+                loc,
+                line=i.lineno,
+                col=i.col_offset,
+                end_line=i.end_lineno or i.lineno,
+                end_col=i.end_col_offset or 0,
+            )
+    return loc
+
+
 def is_caught() -> bool:
     """Whether the user's code round this place may catch an exception."""
     return any(_catches(frame) for frame in _users_frames())
 
 
 def _catches(frame: FrameType) -> bool:
-    tree = _parsed("".join(linecache.getlines(frame.f_code.co_filename)))
+    tree = _source_tree(frame.f_code.co_filename)
     if tree is None:
         return True
     loc = frame_loc(frame, frame.f_lasti, None)
@@ -167,6 +190,10 @@ def _is_setting(node: ast.With) -> bool:
         and call.func.attr == "options"
         for call in calls
     )
+
+
+def _source_tree(file: str) -> ast.Module | None:
+    return _parsed("".join(linecache.getlines(file)))
 
 
 @functools.lru_cache(maxsize=32)
