@@ -35,7 +35,7 @@ from pypto.ir.types import INT, TensorType, Type
 class Scope:
     """An open region: the versions of storages that it has made or touched."""
 
-    __slots__ = ("is_loop", "number", "open", "parent", "region", "touched", "versions")
+    __slots__ = ("is_loop", "keys", "number", "open", "parent", "region", "touched", "versions")
 
     def __init__(self, region: Region, parent: Scope | None, is_loop: bool) -> None:
         self.region = region
@@ -43,6 +43,8 @@ class Scope:
         self.is_loop = is_loop
         # Which loop of the trace it is, counted from 1 (0 for others).
         self.number = 0
+        # Tensor parameters in the order in which they were made, and what a later run knows them by.
+        self.keys: dict[Value, tuple[int, int]] = {}
         self.open = True
         self.versions: dict[Storage, Value] = {}
         # Loops only: storages of the outside in the order of first touch, with parameter and init.
@@ -150,9 +152,9 @@ class Trace:
     def loop_param(self, scope: Scope, init: Value, storage: Storage) -> Value:
         """A tensor parameter of a loop, its valid extents carried as integers where they change."""
         type = init.tensor
-        key = (scope.number, len(scope.region.params))
         param = self.own(Value(type, storage, self.fresh("p")), scope)
         scope.region.params.append(param)
+        key = scope.keys[param] = (scope.number, len(scope.keys))
         if key in self.carried:
             extents = [self.own(int_value(self.fresh("n")), scope) for _ in type.valid]
             scope.region.params.extend(extents)

@@ -23,13 +23,15 @@ INF = 1 << 62
 class Atom:
     """An integer that is no polynomial of others.  Interned, so identity is equality."""
 
-    __slots__ = ("__weakref__", "args", "depth", "hi", "leaves", "lo", "op")
+    __slots__ = ("__weakref__", "args", "depth", "hi", "leaves", "lo", "op", "top")
 
     def __init__(self, op: str, args: tuple[Any, ...], lo: int, hi: int) -> None:
         self.op = op
         self.args = args
         self.lo = lo
         self.hi = hi
+        # For an index: the largest value that it takes, where that is known only at run time.
+        self.top: Expr | None = None
         parts = [a for a in args if isinstance(a, Expr)]
         self.depth = 1 + max((a.depth for a in parts), default=0)
         # Kept, since parts may be shared: walking them each time would take exponential time.
@@ -110,9 +112,14 @@ def const(value: int) -> Expr:
     return Expr({}, value)
 
 
-def leaf(value: Any, lo: int = -INF, hi: int = INF) -> Expr:
-    """The expression that is one run-time value (an integer `Value` of a graph)."""
-    return Expr({(_atom("value", (value,), lo, hi),): 1}, 0)
+def leaf(value: Any, lo: int = -INF, hi: int = INF, top: Expr | None = None) -> Expr:
+    """The expression that is one run-time value (an integer `Value` of a graph), from `lo` to `hi`,
+    and at most `top`.
+    """
+    atom = _atom("value", (value,), lo, hi)
+    if top is not None:
+        atom.top = top
+    return Expr({(atom,): 1}, 0)
 
 
 def symbol(name: str) -> Expr:
@@ -235,7 +242,20 @@ def _settled(x: Expr) -> Expr:
 
 
 def _never_above(a: Expr, b: Expr) -> bool:
-    return sub(a, b).bounds()[1] <= 0
+    difference = sub(a, b)
+    return difference.bounds()[1] <= 0 or _at_top(difference).bounds()[1] <= 0
+
+
+def _at_top(x: Expr) -> Expr:
+    """At least `x`: indices that it grows with are as large as they get."""
+    total = const(x.const)
+    for monomial, factor in x.terms.items():
+        atom = monomial[0]
+        if len(monomial) == 1 and factor > 0 and atom.top is not None:
+            total = add(total, mul(atom.top, factor))
+        else:
+            total = add(total, Expr({monomial: factor}, 0))
+    return total
 
 
 def _ordered(a: Expr, b: Expr) -> tuple[Expr, Expr]:

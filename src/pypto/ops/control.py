@@ -42,7 +42,7 @@ LOOP = _record(
         Arg("stop", "symint"),
         Arg("step", "symint"),
         Arg("inits", "any"),
-        Arg("parallel", "bool"),
+        Arg("parallel", "bool", False),
     ),
     Family.CONTROL,
 )

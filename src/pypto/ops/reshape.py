@@ -6,6 +6,7 @@ with `inplace=True` a second handle on the same memory, which takes symbolic siz
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -154,6 +155,11 @@ def map_valid(type: TensorType, new: tuple[int, ...]) -> Shape:
                 break
             if left == right and old_end > old_axis and new_end > new_axis:
                 break
+        # Ones at the end belong to what stands before them.
+        if new_end == len(new):
+            old_end = len(old)
+        if old_end == len(old):
+            new_end = len(new)
         group = list(range(old_axis, old_end))
         partial = [a for a in group if boxes[a] != old[a]]
         targets = list(range(new_axis, new_end))
@@ -169,19 +175,21 @@ def _map_group(
         return [new[a] for a in targets]
     wide_old = [a for a in group if type.shape[a] != 1]
     wide_new = [a for a in targets if new[a] != 1]
-    if len(partial) == 1 and len(wide_old) <= 1 and len(wide_new) <= 1 and targets:
-        # One axis that keeps its extent, ones around it inserted or removed.
-        carrier = wide_new[0] if wide_new else targets[0]
-        return [type.valid[partial[0]] if a == carrier else new[a] for a in targets]
-    if partial == [wide_old[0]] and len(wide_old) > 1 and len(wide_new) >= 1:
-        # Leading rows are valid, all that follows is full: they merge into leading elements.
-        inner = 1
-        for a in wide_old[1:]:
-            inner *= type.shape[a]  # type: ignore[operator]
-        rows = type.valid[partial[0]]
-        if len(wide_new) == 1:
-            merged = sym.simple(sym.mul(rows, inner))
-            return [merged if a == wide_new[0] else new[a] for a in targets]
+    if targets and not set(partial) & set(wide_old[1:]):
+        # Leading rows are valid and all that follows is full, so leading elements are.  An axis of
+        # extent 1 that holds nothing empties all of them.
+        rows = sym.const(1)
+        for axis in group:
+            rows = sym.mul(rows, type.valid[axis])
+        inner = math.prod(new[a] for a in wide_new[1:])
+        elements = math.prod(type.shape[a] for a in wide_old[1:])  # type: ignore[misc]
+        if elements % inner == 0:
+            # They fill whole rows of the new shape.
+            carrier = wide_new[0] if wide_new else targets[0]
+            extent = sym.simple(sym.floordiv(rows, inner))
+            return [extent if a == carrier else new[a] for a in targets]
+    if any(isinstance(type.valid[a], Expr) for a in partial):
+        return _require_full(type, partial, [new[a] for a in targets])
     raise error(
         ValueError,
         f"reshape: the valid box {[str(v) for v in type.valid]} of {list(type.shape)} is no box in "
@@ -189,6 +197,24 @@ def _map_group(
         fix="say what is valid with valid_shape=[…], or make everything valid first: "
         "pypto.fillpad(t)",
     )
+
+
+def _require_full(type: TensorType, partial: list[int], extents: list[int]) -> list[SymInt]:
+    """Everything is valid: what the text leaves open is checked when the kernel runs."""
+    is_full = sym.const(1)
+    for axis in partial:
+        matches = sym.compare("eq", type.valid[axis], type.shape[axis])
+        is_full = sym.logical("and", is_full, matches)
+    found = ", ".join(str(v) for v in type.valid)
+    build.require(
+        control.REQUIRE,
+        sym.simple(is_full),
+        "ValueError",
+        "F00002",
+        f"reshape: the valid box [{found}] of {list(type.shape)} is no box in the new shape",
+        "say what is valid with valid_shape=[…], or make everything valid first: pypto.fillpad(t)",
+    )
+    return [*extents]
 
 
 def _reshape_inplace(source: Tensor, sizes: Shape, valid_shape: Any) -> Tensor:
@@ -211,7 +237,7 @@ def _reshape_inplace(source: Tensor, sizes: Shape, valid_shape: Any) -> Tensor:
             "source",
             fix="pypto.reshape(t, shape)",
         )
-    if not type.is_full and type.is_static:
+    if storage.param is None and not type.is_full and type.is_static:
         raise error(
             ValueError,
             f"reshape(inplace=True) of a partly valid tensor {type.brief()}",

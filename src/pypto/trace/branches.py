@@ -270,7 +270,7 @@ class Branch(Opened):
                 cond = settle(bound, results)
                 if cond != 1:
                     tensor.guard = Bound(name, cond)
-                refuse_write(self.trace, name, tensor, (first, second), self.trace.scope)
+                refuse_write(self.trace, name, tensor, (first, second), self)
                 return tensor
 
             return finish
@@ -305,7 +305,7 @@ class Branch(Opened):
             self.trace.scope.versions[storage] = results[slot]
             tensor = Tensor.of(self.trace, storage)
             tensor.guard = Bound(name, settle(bound, results))
-            refuse_write(self.trace, name, tensor, (item,), self.trace.scope)
+            refuse_write(self.trace, name, tensor, (item,), self)
             return tensor
 
         return finish
@@ -384,7 +384,7 @@ class Choice:
                 set_valid(results[slot], extents, results)
                 trace.scope.versions[storage] = results[slot]
                 tensor = Tensor.of(trace, storage)
-                refuse_write(trace, "the chosen tensor", tensor, (a, b), trace.scope)
+                refuse_write(trace, "the chosen tensor", tensor, (a, b), None)
                 return tensor
 
             plan = finish

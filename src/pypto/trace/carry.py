@@ -130,7 +130,9 @@ class Loop(Opened):
         index = trace.own(int_value(label), self.scope)
         region.params.append(index)
         low, high = index_bounds(start, stop, step)
-        self.index = SymbolicScalar(sym.leaf(index, low, high))
+        rising = sym.expr(step).bounds()[0] > 0
+        top = sym.sub(stop, 1) if rising else sym.expr(start)
+        self.index = SymbolicScalar(sym.leaf(index, low, high, top))
         # Begin and end are those of the whole loop, also in one group of an unrolled one.
         self.index.bounds = LoopBounds(self.bounds.start, self.bounds.stop, step)
         # What each parameter starts from and what it becomes, in the order they were made.
@@ -271,7 +273,7 @@ class Loop(Opened):
     def _carry_extents(self, param: Value, init: Value | None) -> None:
         """Carry the valid extents of a parameter as integers if an earlier run saw them move."""
         assert self.scope is not None
-        key = (self.scope.number, len(self.scope.region.params) - 1)
+        key = self.scope.keys.setdefault(param, (self.scope.number, len(self.scope.keys)))
         if key not in self.trace.carried:
             return
         type = param.tensor
@@ -333,7 +335,7 @@ class Loop(Opened):
             if isinstance(param.type, TensorType) and param in self.slots:
                 init, end = self.slots[param]
                 assert isinstance(end, Value)
-                key = (self.scope.number, position)
+                key = self.scope.keys[param]
                 forced = key in self.trace.carried
                 if forced:
                     count = param.type.rank
@@ -385,7 +387,7 @@ class Loop(Opened):
             and init.tensor.valid != param.tensor.valid
             or (value.tensor.valid != param.tensor.valid)
         ):
-            key = (self.scope.number, len(self.scope.region.params) - 1)
+            key = self.scope.keys[param] = (self.scope.number, len(self.scope.keys))
             self.trace.carried = self.trace.carried | {key}
         self._carry_extents(param, init if isinstance(init, Value) else None)
         return param
@@ -427,7 +429,8 @@ class Loop(Opened):
                     flag = self._bound_flag(entry, end)
                     return lambda results: self._maybe(name, end, flag_of(results, flag))
             if entry is UNBOUND or self.runs or fits:
-                param = self._new_param(name, end, self._outer_read(entry) if fits else None)
+                kept = fits and not self.runs
+                param = self._new_param(name, end, self._outer_read(entry) if kept else None)
                 flag = self._bound_flag(entry, end)
                 return lambda results: self._tensor_result(
                     name, results[param], flag_of(results, flag), (entry, end)
@@ -548,7 +551,7 @@ class Loop(Opened):
         result = Tensor.of(self.trace, value.storage)
         if bound != 1:
             result.guard = Bound(name, bound, after_loop=True)
-        refuse_write(self.trace, name, result, alternatives, self.trace.scope)
+        refuse_write(self.trace, name, result, alternatives, self)
         return result
 
     def _changed(self, name: str, entry: Any, end: Any) -> Exception:

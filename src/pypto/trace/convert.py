@@ -36,13 +36,19 @@ _KEYWORDS = {
 
 def _at(new: ast.AST, old: ast.AST) -> Any:
     """Give generated syntax the place of the syntax that it stands for."""
-    for node in ast.walk(new):
-        if getattr(node, "lineno", None) is None and "lineno" in node._attributes:
+    stack = [new]
+    while stack:
+        node = stack.pop()
+        if "lineno" in node._attributes:
+            if getattr(node, "lineno", None) is not None:
+                # The user's own syntax, or generated syntax that has its place already.
+                continue
             ast.copy_location(node, old)
             if node.end_lineno != node.lineno:  # type: ignore[attr-defined]
                 # The compiler moves calls that span lines to their last line.
                 node.end_lineno = node.lineno  # type: ignore[attr-defined]
                 node.end_col_offset = node.col_offset + 1  # type: ignore[attr-defined]
+        stack.extend(ast.iter_child_nodes(node))
     return new
 
 

@@ -146,6 +146,14 @@ class Snapshot:
             self.roots[id(item)] = name
             queue.extend((name, part) for part in _reached(item, content))
 
+    def holds(self, item: Any) -> bool:
+        """Whether a container or an object holds something."""
+        return any(
+            part is item
+            for owner, content in self.contents.values()
+            for part in _reached(owner, content)
+        )
+
     def changed(self) -> tuple[str, Any] | None:
         """The name and the object of the first change since, if any."""
         for key, (item, content) in self.contents.items():

@@ -8,6 +8,7 @@ must not change inside, bounds of loops.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
@@ -233,18 +234,39 @@ def conflict(name: str, a: Any, b: Any, where: str) -> Conflict:
     )
 
 
+def is_shared(item: Tensor, name: str, opened: Opened | None) -> bool:
+    """Whether a tensor can be reached otherwise than under one name of the function at hand."""
+    assert item._storage is not None
+    if item._storage.param is not None or opened is None:
+        return True
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code is not build.floor():
+        own = name if id(frame) == opened.frame else None
+        if not build.is_internal(frame.f_code.co_filename) and any(
+            held is item for label, held in frame.f_locals.items() if label != own
+        ):
+            return True
+        frame = frame.f_back
+    return opened.snapshot.holds(item)
+
+
 def refuse_write(
     trace: build.Trace,
     name: str,
     result: Tensor,
     alternatives: tuple[Any, ...],
-    scope: build.Scope,
+    opened: Opened | None,
 ) -> None:
-    """A name that may stand for one of several tensors cannot be written in place."""
+    """A name that may stand for one of several tensors cannot be written in place, unless none of
+    them can be seen otherwise: then the value that the name holds is all there is to write.
+    """
     known = [
         t
         for t in alternatives
-        if isinstance(t, Tensor) and t._storage is not None and trace.knows(t._storage, scope)
+        if isinstance(t, Tensor)
+        and t._storage is not None
+        and trace.knows(t._storage, trace.scope)
+        and is_shared(t, name, opened)
     ]
     if not known:
         return
