@@ -1,10 +1,15 @@
 """Settings shared by every test: how hypothesis searches and what it prints when it fails.
 
 A failing example is printed as a blob that replays it. There is no deadline, since the first call
-of a kernel traces and compiles it.
+of a kernel traces and compiles it. Kernels run under the sanitizers, save the search for the birth
+of a NaN, unless a test says otherwise.
 """
+
+import os
 
 from hypothesis import settings
 
 settings.register_profile("house", deadline=None, print_blob=True)
 settings.load_profile("house")
+
+os.environ.setdefault("PYPTO_SANITIZE", "1")

@@ -1518,6 +1518,8 @@ class Writer:
             self.saw("rebound input")
             self.put("x = x * 2")
             self.bind("x", x.shape)
+            # A rebound parameter that nothing uses is an error of its own.
+            self.put("out[0:1, :] = x[0:1, :]")
         for _ in range(r.randint(1, 3)):
             self.s_bind(0)
         for k in range(r.randint(1, 2)):

@@ -224,7 +224,7 @@ def _chosen(plan: Plan, node: Node) -> list[Access]:
 # --- places read from tensors --------------------------------------------------------------------
 
 
-class Stand:
+class StandIn:
     """Runs the reference of an op that moves elements on stand-ins for its tensors.
 
     The stand-ins say something about each element (where it comes from, whether it is known); the
@@ -298,13 +298,15 @@ def computes(node: Node) -> bool:
 def _places_read(plan: Plan, node: Node) -> list[Access]:
     found = _index_tensors(plan, node)
     if computes(node):
-        return found + [_whole(plan, node.operands[i], "read") for i in Stand(plan, node).operands]
-    return found + [_origins(plan, node, i) for i in Stand(plan, node).operands]
+        return found + [
+            _whole(plan, node.operands[i], "read") for i in StandIn(plan, node).operands
+        ]
+    return found + [_origins(plan, node, i) for i in StandIn(plan, node).operands]
 
 
 def _origins(plan: Plan, node: Node, index: int) -> Access:
     """The elements of one operand that get into the result."""
-    stand = Stand(plan, node)
+    stand = StandIn(plan, node)
     valid = [plan.numbers(v.tensor.valid) for v in node.operands]
 
     def where(f: Frame) -> Index | None:
@@ -324,7 +326,7 @@ def _places_written(plan: Plan, node: Node) -> list[Access]:
     assert op.writes is not None
     target = node.attrs[op.writes].index
     found = _index_tensors(plan, node)
-    stand = Stand(plan, node)
+    stand = StandIn(plan, node)
     adds = computes(node)
     for i in stand.operands:
         if i != target:
@@ -337,7 +339,7 @@ def _places_written(plan: Plan, node: Node) -> list[Access]:
 
 def touched(plan: Plan, node: Node) -> Where:
     """The elements that an op with `writes` replaces."""
-    stand = Stand(plan, node)
+    stand = StandIn(plan, node)
     assert node.op.writes is not None
     target = node.attrs[node.op.writes].index
     valid = {i: plan.numbers(node.operands[i].tensor.valid) for i in stand.operands}

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import PyptoError, error
-from pypto.interp.accesses import Stand, computes, met
+from pypto.interp.accesses import StandIn, computes, met
 from pypto.interp.findings import Names
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Plan, Step
@@ -145,7 +145,7 @@ class Births:
 
     def _by_product(self, node: Node) -> Callable[[Frame, np.ndarray], Any]:
         """Products: what remains without the elements that were no numbers before."""
-        stand = Stand(self._plan, node)
+        stand = StandIn(self._plan, node)
         gets = {i: self._plan.valid_array(node.operands[i]) for i in stand.operands}
         places = [i for name in node.op.index_args for i in slots(node.attrs[name])]
         others = [self._plan.valid_array(node.operands[i]) for i in places]

@@ -105,13 +105,14 @@ def first(found: np.ndarray, index: Index) -> tuple[int, ...]:
     return tuple(int(part[at]) for part in index)
 
 
-def told(graph: Graph, trips: Sequence[str], culprit: Node | None) -> str:
-    """The tail of a message: the tensor, and the trip of every open loop, outermost first."""
+def told(graph: Graph, text: str, trips: Sequence[str], culprit: Node | None) -> str:
+    """A message with the tensor, if it has no word of it, and the trip of every open loop."""
     parts = []
     if culprit is not None and culprit.operands:
         written = culprit.op.writes
         index = culprit.attrs[written].index if written is not None else 0
-        parts.append(Names(graph).of(culprit.operands[index]))
+        name = Names(graph).of(culprit.operands[index])
+        parts += [name] if name not in text else []
     if trips:
         parts.append(f"in iteration {', '.join(trips)}")
-    return f" ({', '.join(parts)})" if parts else ""
+    return f"{text} ({', '.join(parts)})" if parts else text

@@ -8,51 +8,82 @@ trip is such a meeting too.  Memory that a trip makes for itself is nobody else'
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
 
 from pypto.errors import PyptoError, error
 from pypto.interp.accesses import Access, accesses, handed
-from pypto.interp.findings import Names, first
+from pypto.interp.findings import Index, Names, first
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step
 from pypto.ir.graph import Graph, Node, Region, Storage, Value
 from pypto.ir.sym import SymInt
 
 _PAST = {"read": "read", "copy": "read", "write": "written", "add": "added to"}
-_PAST["first add"] = _PAST["add"]
+# What an access meets when another trip did it.
+_AGAINST = {
+    "read": ("write", "add"),
+    "copy": ("write", "add"),
+    "write": ("write", "add", "read"),
+    "add": ("write", "read"),
+}
 
 
 class Log:
-    """Which trip touched each element of one tensor; trips are numbered through a run.
+    """Which trip touched each element of one tensor first, by kind of access.
 
-    Of those that wrote or added the latest is kept, of those that read or added the first.
+    Trips are numbered through a run, so that what earlier loops left behind is known by its lower
+    number.  They run in order: where the first one is the one at hand, no other has been.  The
+    same is kept by line, since most accesses have their lines to themselves; not so once the tensor
+    is touched under another shape.
     """
 
-    def __init__(self, size: int) -> None:
-        self.size = size
-        self._trips: dict[str, np.ndarray] = {}
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self._shape = shape
+        self._has_lines = True
+        self._elements: dict[str, np.ndarray] = {}
+        self._lines: dict[str, np.ndarray] = {}
 
-    def of(self, kind: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The trips that did something of a kind, by element; 0 where none did."""
-        if kind not in self._trips:
-            self._trips[kind] = np.zeros(self.size, np.int64)
-        return self._trips[kind].reshape(shape)
+    def fits(self, memory: np.ndarray) -> bool:
+        """Whether it can be the log of this memory; afterwards it can be asked about it."""
+        if memory.shape != self._shape:
+            self._has_lines = False
+        return math.prod(self._shape) == memory.size
 
-    def has(self, kind: str) -> bool:
-        return kind in self._trips
+    def met(
+        self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int
+    ) -> tuple[tuple[int, ...], int] | None:
+        """The first element of a window that another trip touched, and that trip."""
+        if kind not in self._elements:
+            return None
+        if self._has_lines and not _other(self._lines[kind][window[:-1]], base, now).any():
+            return None
+        trips = self._elements[kind].reshape(shape)[window]
+        found = _other(trips, base, now)
+        return (first(found, window), int(trips[found][0])) if found.any() else None
+
+    def note(self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int) -> None:
+        """Enter an access of the trip at hand."""
+        if kind not in self._elements:
+            self._elements[kind] = np.zeros(math.prod(shape), np.int32)
+            self._lines[kind] = np.zeros(self._shape[:-1], np.int32)
+        elements = self._elements[kind].reshape(shape)
+        if self._has_lines:
+            lines = self._lines[kind]
+            before = lines[window[:-1]]
+            lines[window[:-1]] = np.where(before < base, now, before)
+            if not _other(before, base, now).any():
+                elements[window] = now
+                return
+        trips = elements[window]
+        elements[window] = np.where(trips < base, now, trips)
 
 
-# What an access meets when another trip did it, and what it leaves behind.
-_AGAINST = {
-    "read": ("write", "add", "first add"),
-    "copy": ("write", "add", "first add"),
-    "write": ("write", "add", "first add", "read"),
-    "add": ("write", "read"),
-}
-_LATEST = {"write": "write", "add": "add"}
-_FIRST = {"read": "read", "copy": "read", "add": "first add"}
+def _other(trips: np.ndarray, base: int, now: int) -> np.ndarray:
+    """Where it was another trip of the same loop: one before the trip at hand."""
+    return np.asarray((trips >= base) & (trips < now))
 
 
 class Loop:
@@ -205,31 +236,25 @@ class Races:
     def _meeting(self, loop: Loop, access: Access, place: int) -> Step:
         value, kind, where = access
         slot, index, run = self._plan.slot(value), self._plan.slot(loop.index), loop.run
-        latest, earliest = _LATEST.get(kind), _FIRST.get(kind)
+        against, noted = _AGAINST[kind], "read" if kind == "copy" else kind
 
         def check(f: Frame) -> None:
             window = where(f)
             if window is None:
                 return
             memory = f[slot]
+            shape = memory.shape
             base, start, stride = f[run]
             now = base + (f[index] - start) // stride
             log = f[place]
-            if log is None or log.size != memory.size:
-                log = f[place] = Log(memory.size)
-            for other in _AGAINST[kind]:
-                if log.has(other):
-                    trips = log.of(other, memory.shape)[window]
-                    met = (trips >= base) & (trips != now)
-                    if met.any():
-                        trip = loop.trip(int(trips[met][0]), f)
-                        raise self._met(access, first(met, window), _PAST[other], trip)
-            if latest is not None:
-                log.of(latest, memory.shape)[window] = now
-            if earliest is not None:
-                trips = log.of(earliest, memory.shape)
-                before = trips[window]
-                trips[window] = np.where(before < base, now, before)
+            if log is None or not log.fits(memory):
+                log = f[place] = Log(shape)
+            for other in against:
+                met = log.met(other, shape, window, base, now)
+                if met is not None:
+                    at, trip = met
+                    raise self._met(access, at, _PAST[other], loop.trip(trip, f))
+            log.note(noted, shape, window, base, now)
 
         return check
 

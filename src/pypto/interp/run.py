@@ -71,7 +71,7 @@ class Program:
                 self._body(frame)
             except PyptoError as cause:
                 trips, culprit = frame[self._slots[0]], frame[self._slots[1]]
-                cause.text += told(self._graph, trips or (), culprit)
+                cause.text = told(self._graph, cause.text, trips or (), culprit)
                 cause.args = (cause.text,)
                 raise
 

@@ -17,7 +17,7 @@ from pypto.interp.accesses import (
     NUMBER,
     PASSING,
     Access,
-    Stand,
+    StandIn,
     accesses,
     computes,
     handed,
@@ -131,7 +131,7 @@ class Unwritten:
         reference = node.op.reference
         assert reference is not None
         marked = np.argwhere(part)
-        stand = Stand(self._plan, node)
+        stand = StandIn(self._plan, node)
         standing: dict[int, Any] = {
             i: np.ones(self._plan.numbers(node.operands[i].tensor.valid)(f), np.float32)
             for i in stand.operands
@@ -276,7 +276,7 @@ class Unwritten:
 
         return follow
 
-    def _standing(self, node: Node, stand: Stand) -> Get:
+    def _standing(self, node: Node, stand: StandIn) -> Get:
         """The marks of the valid boxes of some operands, zeros where all is clear."""
         wanted = stand.operands
         marks = [self._of(node.operands[i]) for i in wanted]
@@ -295,7 +295,7 @@ class Unwritten:
 
     def _carried(self, node: Node) -> Step:
         """Ops that move elements move marks in the same way."""
-        stand, place = Stand(self._plan, node), self._place(node.result)
+        stand, place = StandIn(self._plan, node), self._place(node.result)
         standing, slot = self._standing(node, stand), self._plan.slot(node.result)
         places = [self._marks[v.storage] for v in node.operands if v.storage in self._marks]
 
@@ -311,7 +311,7 @@ class Unwritten:
         """Ops that write at places write marks there; where they compute they leave none."""
         assert node.op.writes is not None
         target = operand(node, node.op.writes)
-        stand, place, slot = Stand(self._plan, node), self._place(target), self._plan.slot(target)
+        stand, place, slot = StandIn(self._plan, node), self._place(target), self._plan.slot(target)
         standing, index = self._standing(node, stand), node.attrs[node.op.writes].index
         valid, where = self._plan.numbers(target.tensor.valid), touched(self._plan, node)
         adds = computes(node)

@@ -17,7 +17,6 @@ from pypto import knobs
 from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, error, warn
 from pypto.ir import options, sym
 from pypto.ir.findings import Conflict as Conflict
-from pypto.ir.findings import failed_integer as failed_integer
 from pypto.ir.findings import is_failed as is_failed
 from pypto.ir.findings import keep
 from pypto.ir.findings import settle as settle
@@ -27,6 +26,7 @@ from pypto.ir.place import current as _current
 from pypto.ir.place import frame_loc as frame_loc
 from pypto.ir.place import here as here
 from pypto.ir.place import is_internal as is_internal
+from pypto.ir.scalar import failed_integer as failed_integer
 from pypto.ir.scalar import operand
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import INT, TensorType, Type

@@ -12,10 +12,11 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
+from pypto import knobs
 from pypto.errors import InternalError, PyptoError, Stopped, error
-from pypto.ir import place, sym
+from pypto.ir import place
 from pypto.ir.op import NOT_YET, nearest
-from pypto.ir.scalar import SymbolicScalar
+from pypto.ir.scalar import SymbolicScalar, failed_integer
 from pypto.ir.types import TensorType
 
 
@@ -28,6 +29,9 @@ def keep(problem: PyptoError) -> None:
         raise problem
     if problem.loc is None:
         problem.loc = place.here()
+    if not knobs.DEBUG.get():
+        # Frames of ours, which hold tensors.
+        problem.__traceback__ = None
     trace.findings.append(problem)
 
 
@@ -240,14 +244,6 @@ class Failed(Conflict):
 
     def __format__(self, spec: str) -> str:
         return repr(self)
-
-
-def failed_integer() -> SymbolicScalar:
-    """What a read of one element gives that has failed: loops and branches on it are traced."""
-    trace = place.current.trace
-    value = trace.integer("failed")
-    trace.unknown.add(value)
-    return SymbolicScalar(sym.leaf(value))
 
 
 def is_failed(item: Any) -> bool:

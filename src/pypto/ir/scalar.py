@@ -275,12 +275,23 @@ def operand(x: Any) -> Expr:
         return sym.const(int(x))
     if isinstance(x, Expr):
         return x
+    if hasattr(type(x), "told"):
+        # A name of two types, or what an op gave that has failed.
+        return x._fail() if not x.told else failed_integer().expr
     raise error(
         TypeError,
         f"Invalid type. A symbolic integer goes with ints and symbolic integers, got "
         f"{type(x).__name__}",
         fix="use an int (compare with None by `is`)",
     )
+
+
+def failed_integer() -> SymbolicScalar:
+    """What stands for an integer whose making has failed: loops and branches on it are traced."""
+    trace = place.current.trace
+    value = trace.integer("failed")
+    trace.unknown.add(value)
+    return SymbolicScalar(sym.leaf(value))
 
 
 def is_sym_int(x: Any) -> bool:

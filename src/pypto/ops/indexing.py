@@ -14,10 +14,9 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir import sym
 from pypto.ir.declare import composite
-from pypto.ir.findings import failed_integer
 from pypto.ir.handle import Tensor
 from pypto.ir.op import FUNCTIONS, METHODS
-from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
+from pypto.ir.scalar import SymbolicScalar, as_sym_int, failed_integer, is_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ops import control
 from pypto.ops.arguments import size_list

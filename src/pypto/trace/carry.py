@@ -131,7 +131,10 @@ class Loop(Opened):
         region.params.append(index)
         low, high = index_bounds(start, stop, step)
         rising = sym.expr(step).bounds()[0] > 0
-        top = sym.sub(stop, 1) if rising else sym.expr(start)
+        # Without a trip there is no index, and what would follow from one is nothing to build on.
+        top = None
+        if self.trips != 0:
+            top = sym.sub(stop, 1) if rising else sym.expr(start)
         self.index = SymbolicScalar(sym.leaf(index, low, high, top))
         # Begin and end are those of the whole loop, also in one group of an unrolled one.
         self.index.bounds = LoopBounds(self.bounds.start, self.bounds.stop, step)
