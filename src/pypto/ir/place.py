@@ -55,6 +55,12 @@ def is_library(file: str) -> bool:
     return file.startswith(_STDLIB) and "site-packages" not in file
 
 
+def is_users(frame: FrameType) -> bool:
+    """Whether a frame runs the user's code."""
+    file = frame.f_code.co_filename
+    return not is_internal(file) and not is_library(file)
+
+
 def frame_loc(frame: FrameType, instruction: int, outer: Loc | None) -> Loc:
     """The place that a frame stands at, with exact columns."""
     code = frame.f_code
@@ -77,8 +83,7 @@ def _users_frames() -> list[FrameType]:
     frames: list[FrameType] = []
     frame: FrameType | None = sys._getframe(1)
     while frame is not None and frame.f_code is not current.floor:
-        file = frame.f_code.co_filename
-        if not is_internal(file) and not is_library(file):
+        if is_users(frame):
             frames.append(frame)
         frame = frame.f_back
     # Outside of a kernel only the caller itself is told.
