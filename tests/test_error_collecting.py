@@ -7,6 +7,7 @@ branches, helpers, containers, keys and bounds, without a further word.
 
 import contextlib
 import linecache
+import operator
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from exact_errors import blank, ints, line_of, ramp
 
 import pypto
 from pypto.errors import FeError, Loc, Stopped, collected, error
+from pypto.ir.op import REGISTRY
 
 P, DT = pypto.Tensor, pypto.DT_FP32
 F32 = P([], DT)
@@ -480,6 +482,49 @@ def test_asking_for_an_attribute_is_no_mistake():
 
     kernel(ramp(), blank())
     assert found == [[False, 7, False]]
+
+
+# --- whose mistake it is -------------------------------------------------------------------------
+
+
+def test_a_defect_of_an_op_says_that_it_is_ours():
+    op = REGISTRY["exp"]
+    rule = op.shape
+
+    @pypto.jit
+    def kernel(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = pypto.exp(a)  # <- defect
+
+    try:
+        object.__setattr__(op, "shape", operator.truediv)
+        with pytest.raises(pypto.error.InternalError) as caught:
+            kernel(ramp(), blank())
+    finally:
+        object.__setattr__(op, "shape", rule)
+    assert caught.value.text == (
+        "internal error in an op: TypeError: unsupported operand type(s) for /: 'list' and 'dict'; "
+        "this is a defect of pypto-anywhere, not of the kernel"
+    )
+    assert caught.value.fix == "set PYPTO_DEBUG=1 for the full traceback"
+    assert caught.value.loc.line == line_of(__file__, "defect")
+    out = blank()
+    kernel(ramp(4, 4), out[:4, :4].contiguous())
+
+
+def test_an_error_of_an_object_of_the_user_is_the_users():
+    class Odd:
+        def __repr__(self):
+            raise ValueError("no text")  # <- odd
+
+    @pypto.jit
+    def kernel(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = pypto.view(Odd(), [16, 32], [0, 0])
+
+    with pytest.raises(ValueError, match="no text") as caught:
+        kernel(ramp(), blank())
+    assert caught.value.loc.line == line_of(__file__, "odd")
 
 
 # --- other front ends ----------------------------------------------------------------------------

@@ -25,11 +25,11 @@ from pypto import knobs
 from pypto.check.tile_rules import findings
 from pypto.errors import PyptoWarning, error, warn
 from pypto.interp.run import Program, prepare
-from pypto.ir.graph import Graph
+from pypto.ir.graph import Graph, Node, walk
 from pypto.ir.rewrite import PASSES
 from pypto.ir.text import to_text
 from pypto.ir.verify import verify
-from pypto.trace.results import check_reads, written_params
+from pypto.trace.results import check_reads, warn_of_lost, written_params
 from pypto.trace.run import TensorSpec, Traced, trace_kernel
 from pypto.trace.world import World, freeze
 
@@ -54,6 +54,7 @@ class Compiled:
     graph: Graph | None = None
     program: Program | None = None
     written: frozenset[int] = frozenset()
+    nodes: list[Node] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -68,6 +69,7 @@ def _trace(c: Compiled) -> None:
     c.graph = c.traced.graph
     # Before dead code goes: a read whose result is unused is still the user's mistake.
     check_reads(c.text)
+    c.nodes = list(walk(c.text.body))
 
 
 def _rewrite(c: Compiled) -> None:
@@ -82,6 +84,8 @@ def _verify(c: Compiled) -> None:
 def _results(c: Compiled) -> None:
     assert c.traced is not None
     c.written = written_params(c.text, c.traced.rebound)
+    warn_of_lost(c.nodes, c.text, c.traced.rebound)
+    c.nodes = []
 
 
 def _check(c: Compiled) -> None:

@@ -222,8 +222,12 @@ class JitKernel:
         names = self._signature.values
         count = len(self._signature.tensors)
         if len(args) < count:
+            named = [n for n, _ in self._signature.tensors if n in kwargs]
             raise error(
-                RuntimeError, f"Expected at least {count} tensor argument(s), got {len(args)}."
+                RuntimeError,
+                f"Expected at least {count} tensor argument(s), got {len(args)}."
+                + (f" Tensors are passed by position; {named} came by name." if named else ""),
+                fix=f"{self.__name__}({', '.join(n for n, _ in self._signature.tensors)}, …)",
             )
         given = args[count:]
         values: dict[str, Any] = {}

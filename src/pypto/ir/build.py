@@ -43,7 +43,7 @@ class Scope:
         self.is_loop = is_loop
         # Which loop of the trace it is, counted from 1 (0 for others).
         self.number = 0
-        # Tensor parameters in the order in which they were made, and what a later run knows them by.
+        # Tensor parameters in the order of making, and what a later run knows them by.
         self.keys: dict[Value, tuple[int, int]] = {}
         self.open = True
         self.versions: dict[Storage, Value] = {}

@@ -161,9 +161,9 @@ METHODS: dict[str, Callable[..., Any]] = {}
 
 # What the language has and this package does not have yet; `docs/status.md` lists it.
 NOT_YET = frozenset(
-    """argsort sort32 mrgsort one_hot pad interleave deinterleave pack unpack gathermask index_select
-    index_add index_add_ index_add_ub index_add__ub quantize dequantize quant_mx uniform normal
-    scaled_mm conv function distributed verify set_verify_golden_data PassConfigs get_pass_configs
+    """argsort sort32 mrgsort one_hot pad interleave deinterleave pack unpack gathermask
+    index_select index_add index_add_ index_add_ub index_add__ub quantize dequantize
+    quant_mx uniform normal scaled_mm conv function distributed verify set_verify_golden_data PassConfigs get_pass_configs
     get_pass_config set_pass_config get_global_config set_global_config get_options_tree
     get_current_scope get_last_function get_current_function log_debug log_info log_warn log_error
     log_fatal log_event set_log_level get_log_level""".split()
@@ -178,8 +178,28 @@ def register(op: Op) -> Op:
     return op
 
 
+# Names from other libraries that letters alone would lead astray.
+ELSEWHERE = {
+    "cdiv": "ceildiv",
+    "reduce_max": "amax",
+    "reduce_min": "amin",
+    "reduce_sum": "sum",
+    "clamp": "clip",
+    "dot": "matmul",
+    "cat": "concat",
+    "stack": "concat",
+    "expand": "expand_clone",
+    "power": "pow",
+    "astype": "cast",
+    "empty": "tensor",
+    "arrange": "arange",
+}
+
+
 def nearest(name: str, known: Sequence[str]) -> str | None:
     """The known name that a misspelt one most likely means."""
+    if ELSEWHERE.get(name) in known:
+        return ELSEWHERE[name]
     # Only mistakes need it, and it is slow to import.
     import difflib
 
@@ -210,7 +230,7 @@ def broadcast(types: Sequence[TensorType], attrs: Attrs) -> Shape:
                     f"Tensor shape must be consistent or broadcast compatible: {shapes} differ on "
                     f"axis {axis} ({shape[axis]} and {size})",
                     code="FC0000",
-                    fix="make the extents equal, or one of them 1 (view, reshape, expand_clone)",
+                    fix="make the extents equal, or one of them 1 (keepdim=True, view, reshape)",
                 )
             shape[axis] = size
     return tuple(shape)

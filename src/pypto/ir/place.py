@@ -14,19 +14,21 @@ import itertools
 import linecache
 import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from types import CodeType, FrameType
 from typing import Any
 
+import numpy as np
+
 from pypto.errors import Loc
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The kernel library is written as a user would write it, so its frames are users' frames.
 _LIBRARY = os.path.join(_PACKAGE, "gym") + os.sep
-_STDLIB = tuple(p for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p)
+_STDLIB = os.path.dirname(os.__file__) + os.sep
+_NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
 _internal: dict[str, bool] = {}
 _positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
 
@@ -51,8 +53,8 @@ def is_internal(file: str) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Whether a source file is of Python's own library."""
-    return file.startswith(_STDLIB) and "site-packages" not in file
+    """Whether a source file is of Python's own library, or of NumPy, which ours is built on."""
+    return file.startswith(_NUMPY) or (file.startswith(_STDLIB) and "site-packages" not in file)
 
 
 def is_users(frame: FrameType) -> bool:

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pypto.errors import Stopped, error
+from pypto.errors import PyptoNote, Stopped, error, warn
 from pypto.ir import place, sym
 from pypto.ir.sym import Expr, SymInt
 
@@ -167,8 +167,13 @@ class SymbolicScalar:
     def __rfloordiv__(self, other: Any) -> Any:
         return _binary(sym.floordiv, other, self)
 
-    __truediv__ = __floordiv__
-    __rtruediv__ = __rfloordiv__
+    def __truediv__(self, other: Any) -> Any:
+        _note_division()
+        return self // other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        _note_division()
+        return other // self
 
     def __mod__(self, other: Any) -> Any:
         return _binary(sym.mod, self, other)
@@ -259,6 +264,15 @@ def _binary(f: Callable[[Expr, Expr], Expr], a: Any, b: Any) -> Any:
         # A tensor operand decides what the operator means.
         return NotImplemented
     return _made(f(operand(a), operand(b)))
+
+
+def _note_division() -> None:
+    warn(
+        PyptoNote,
+        "`/` of symbolic integers rounds down, as `//` does",
+        place.here(),
+        "write //, or pypto.ceildiv(a, b) where the rest must not be lost",
+    )
 
 
 def _made(result: Expr) -> SymbolicScalar:

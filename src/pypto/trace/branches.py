@@ -172,6 +172,7 @@ class Branch(Opened):
             )
         self.cond = sym.truth(cond.expr)
         self.arms: list[Arm] = []
+        self.moved: list[set[Storage]] = []
 
     def then(self) -> bool:
         self._enter()
@@ -183,6 +184,9 @@ class Branch(Opened):
 
     def _enter(self) -> None:
         region = Region()
+        # What one arm gave away, the other still has.
+        self.moved.append(self.trace.moved)
+        self.trace.moved = set(self.moved[0])
         self.arms.append(Arm(region, self.trace.open(region, False)))
 
     def end(self, names: Mapping[str, Any]) -> None:
@@ -223,6 +227,7 @@ class Branch(Opened):
     def merge(self) -> list[Any]:
         """Leave the branch; what the stored names hold behind it."""
         trace = self.trace
+        trace.moved |= self.moved[1]
         merge = Merge(trace, self.cond, self.arms[0], self.arms[1], self.loc)
         storages = merge_storages(trace, merge)
         plans = [self._plan(merge, name) for name in self.site.names]

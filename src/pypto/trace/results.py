@@ -6,7 +6,7 @@ error.  Both are mistakes that would otherwise show only as numbers that are wro
 
 from __future__ import annotations
 
-from pypto.errors import Loc, PyptoError, error
+from pypto.errors import Loc, PyptoError, PyptoWarning, error, warn
 from pypto.ir.graph import Graph, Node, Region, Value, walk
 
 
@@ -19,17 +19,17 @@ def used_storages(graph: Graph) -> set[int]:
     return used
 
 
-def written_params(graph: Graph, rebound: dict[str, Loc]) -> frozenset[int]:
+def written_params(graph: Graph, rebound: dict[str, list[Loc]]) -> frozenset[int]:
     """The parameters that a kernel writes; an error where it lost a result."""
     used = used_storages(graph)
     for param in graph.params:
-        place = rebound.get(param.name)
-        if place is not None and id(param.value.storage) not in used:
+        places = rebound.get(param.name)
+        if places is not None and id(param.value.storage) not in used:
             raise error(
                 ValueError,
                 f"output parameter `{param.name}` is never written: rebinding the name does not "
                 f"write the tensor; use `{param.name}[:] = …`",
-                loc=place,
+                loc=places[0],
                 fix=f"{param.name}[:] = …",
             )
     written = frozenset(
@@ -45,6 +45,38 @@ def written_params(graph: Graph, rebound: dict[str, Loc]) -> frozenset[int]:
             fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, out)",
         )
     return written
+
+
+def warn_of_lost(traced: list[Node], graph: Graph, rebound: dict[str, list[Loc]]) -> None:
+    """Warn of values that were computed for a tensor and never reach it.
+
+    `traced` are the nodes before dead code went: a parameter's name that was bound to a value which
+    nothing uses, or a write into a view, which is a copy, that nothing reads.
+    """
+    alive = set(walk(graph.body))
+    lines = {(n.loc.file, n.loc.line) for n in alive if n.loc is not None}
+    made = {(n.loc.file, n.loc.line) for n in traced if n.loc is not None}
+    for name, places in rebound.items():
+        for place in places:
+            if (place.file, place.line) in made - lines:
+                warn(
+                    PyptoWarning,
+                    f"`{name}` is bound to a value that nothing uses; the parameter is not written",
+                    place,
+                    f"write it in place: {name}[:] = …",
+                )
+    for node in traced:
+        target = _TARGETS.get(node.op.name)
+        if node in alive or target is None:
+            continue
+        source = node.operands[target].node
+        if source is not None and source.op.name == "view":
+            warn(
+                PyptoWarning,
+                "a write into a view is lost: a view is a copy, and nothing reads it afterwards",
+                node.loc,
+                "write into the tensor itself: t[a:b, :] = v, or pypto.assemble(v, offsets, t)",
+            )
 
 
 # Operands that a write fills without reading them.

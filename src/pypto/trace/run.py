@@ -420,7 +420,7 @@ class Traced:
 
     graph: Graph
     functions: list[FunctionType]
-    rebound: dict[str, Loc]
+    rebound: dict[str, list[Loc]]
 
 
 def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[str, Any]) -> Traced:
@@ -483,16 +483,17 @@ def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
     return handles
 
 
-def _rebound(function: FunctionType, specs: list[TensorSpec]) -> dict[str, Loc]:
-    """Tensor parameters whose names the kernel stores, with the place of the first store."""
+def _rebound(function: FunctionType, specs: list[TensorSpec]) -> dict[str, list[Loc]]:
+    """Tensor parameters whose names the kernel stores, with the places of the stores."""
     tree = source.find(function.__code__)
     body = tree.body if isinstance(tree.body, list) else []
     names = {s.name for s in specs}
-    found: dict[str, Loc] = {}
+    found: dict[str, list[Loc]] = {}
     for node in walk_here(body):
         if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
             code = function.__code__
-            found.setdefault(node.id, source.loc_of(node, code.co_filename, code.co_name))
+            place = source.loc_of(node, code.co_filename, code.co_name)
+            found.setdefault(node.id, []).append(place)
     return found
 
 
@@ -516,6 +517,8 @@ def located(cause: Exception) -> PyptoError:
     if isinstance(cause, RecursionError):
         cause = RecursionError("the kernel's Python recurses without end")
     problem = adopt(cause, loc)
+    if "must be Tensor, not Tensor" in problem.text:
+        problem.fix = "torch functions take no tensors of a kernel; use pypto.exp and its like"
     if isinstance(cause, NameError) and build_unbound(cause):
         problem.fix = (
             "bind the name before it is read; before a pypto.loop if a later trip reads it"
