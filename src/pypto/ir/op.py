@@ -163,10 +163,12 @@ METHODS: dict[str, Callable[..., Any]] = {}
 NOT_YET = frozenset(
     """argsort sort32 mrgsort one_hot pad interleave deinterleave pack unpack gathermask
     index_select index_add index_add_ index_add_ub index_add__ub quantize dequantize
-    quant_mx uniform normal scaled_mm conv function distributed verify set_verify_golden_data PassConfigs get_pass_configs
-    get_pass_config set_pass_config get_global_config set_global_config get_options_tree
-    get_current_scope get_last_function get_current_function log_debug log_info log_warn log_error
-    log_fatal log_event set_log_level get_log_level""".split()
+    quant_mx uniform normal scaled_mm conv function distributed verify
+    set_verify_golden_data PassConfigs get_pass_configs get_pass_config set_pass_config
+    get_global_config set_global_config get_options_tree get_current_scope get_last_function
+    get_current_function log_debug log_info log_warn log_error log_fatal log_event
+    set_log_level get_log_level""".split()
+)
 )
 
 
