@@ -7,7 +7,11 @@ of a NaN, unless a test says otherwise.
 
 import os
 
+import pytest
 from hypothesis import settings
+
+# Modules that hold assertions of several tests.
+pytest.register_assert_rewrite("exact_errors", "kernel_factory")
 
 settings.register_profile("house", deadline=None, print_blob=True)
 settings.load_profile("house")

@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from exact_errors import line_of, refused
 
 import pypto
 
@@ -40,41 +41,13 @@ def ints(*values: int) -> torch.Tensor:
     return torch.tensor(values, dtype=torch.int32)
 
 
-def line_of(mark: str) -> int:
-    """The number of the line of this file that ends with the marker comment."""
-    lines = HERE.read_text().splitlines()
-    return 1 + next(i for i, text in enumerate(lines) if text.endswith(f"# <- {mark}"))
-
-
-def refused(call, mark, text, *, under, code, builtin, fix, kind=pypto.error.FeError):
-    """The one error that `call` must end with: at the marked line of this file, the expression
-    `under` underlined.
-    """
-    with pytest.raises(pypto.error.PyptoError) as caught:
-        call()
-    error = caught.value
-    assert error.findings == (error,)
-    assert isinstance(error, kind), type(error).__mro__
-    assert isinstance(error, builtin), type(error).__mro__
-    assert error.text == text
-    assert error.fix == fix
-    assert error.code == code
-    assert str(error).startswith(f"ErrCode: {code}, {builtin.__name__}: {text}\n")
-    loc = error.loc
-    assert (loc.file, loc.line) == (__file__, line_of(mark))
-    line = HERE.read_text().splitlines()[loc.line - 1]
-    assert line[loc.column - 1 : loc.end_column - 1] == under
-    assert line.index(under) == loc.column - 1
-    return error
-
-
 def warned(call, mark, text, *, category):
     """The one warning of that category that `call` must give, at the marked line of this file."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         call()
     found = [(w.filename, w.lineno, str(w.message)) for w in caught if w.category is category]
-    assert found == [(__file__, line_of(mark), text)]
+    assert found == [(__file__, line_of(__file__, mark), text)]
 
 
 # --- Loops, names, control flow ------------------------------------------------------------------

@@ -1241,3 +1241,32 @@ def array_counted(n: I32, out: I32):
 def test_object_that_changes_under_dynamic_control_flow_is_refused(kernel):
     with refused(TypeError, "compile-time object", code="F00001"):
         elements(kernel, 0)
+
+
+def lambda_made_before_the_loop(n: I32, out: I32):
+    c = 0
+    late = lambda k: k + c
+    for i in pypto.loop(4):
+        out[i] = late(10)
+        c = n[0] + i
+
+
+def helper_called_through_a_list(n: I32, out: I32):
+    c = 1
+
+    def late(k):
+        return k * c
+
+    steps = [late]
+    for i in pypto.loop(4):
+        out[i] = steps[0](3)
+        c = c + 1
+
+
+@pytest.mark.parametrize(
+    ("kernel", "want"),
+    [(lambda_made_before_the_loop, [10, 15, 16, 17]), (helper_called_through_a_list, [3, 6, 9, 12])],
+    ids=["lambda", "through a list"],
+)
+def test_closure_reads_what_the_last_trip_left(kernel, want):
+    assert elements(kernel, 5) == want

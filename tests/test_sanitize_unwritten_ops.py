@@ -252,3 +252,24 @@ def test_each_finding_has_its_switch(monkeypatch, chosen, said):
         kernel(ramp(1, 4), out)
         assert out.tolist()[0] == [2, 3]
         assert np.isnan(out[1, 1])
+
+
+def test_invalid_elements_are_told_from_unwritten_ones(monkeypatch):
+    @pypto.jit
+    def kernel(x: F32, out: F32):
+        pypto.set_vec_tile_shapes(4, 4)
+        some = pypto.view(x, [1, 4], [0, 0], valid_shape=[1, 3])
+        t = pypto.tensor([3, 2], F)
+        t[0:2, :] = some.reshape([2, 2], valid_shape=[2, 2])
+        out[0:1, :] = t[2:3, :] + 1.0  # <- unwritten
+        out[1:3, :] = t[0:2, :] + 1.0  # <- invalid
+
+    out = blank(3, 2)
+    said = unwritten(kernel, ramp(1, 4), out, mark="# <- unwritten")
+    assert said == "a view of `t` is read at element [0, 0], which nothing has written"
+    monkeypatch.setenv("PYPTO_SANITIZE", "poison")
+    said = unwritten(kernel, ramp(1, 4), out, mark="# <- invalid")
+    assert said == (
+        "a view of `t` is read at element [1, 1], which is outside of the valid elements that were "
+        "reshaped"
+    )

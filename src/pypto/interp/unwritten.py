@@ -182,10 +182,10 @@ class Unwritten:
 
     def _emptied(self, node: Node) -> Step:
         place, slot = self._place(node.result), self._plan.slot(node.result)
+        mark = UNWRITTEN if UNWRITTEN in self._kinds else CLEAR
 
         def follow(f: Frame) -> None:
-            shape = f[slot].shape
-            f[place] = np.full(shape, UNWRITTEN, np.uint8)
+            f[place] = np.full(f[slot].shape, mark, np.uint8) if mark else None
 
         return follow
 

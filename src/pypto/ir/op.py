@@ -169,7 +169,6 @@ NOT_YET = frozenset(
     get_current_function log_debug log_info log_warn log_error log_fatal log_event
     set_log_level get_log_level""".split()
 )
-)
 
 
 def register(op: Op) -> Op:

@@ -80,6 +80,8 @@ class Converter(ast.NodeTransformer):
         self.depth = 0
         # Names of the function at hand that functions nested in it may store.
         self.shared: list[str] = []
+        # Names of it that functions nested in it read.
+        self.captured: set[str] = set()
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -131,6 +133,8 @@ class Converter(ast.NodeTransformer):
         carried = [n for n in stored if n not in targets]
         read, kept = names.exposed(node.body)
         read |= set(self.shared)
+        if names.calls(node.body):
+            read |= self.captured & set(stored)
         site = Site(
             "for",
             stored,
@@ -219,12 +223,16 @@ class Converter(ast.NodeTransformer):
         return self.generic_visit(node)
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        outer, self.shared = self.shared, names.rebound_inside(node.body)
+        outer = self.shared, self.captured
+        self._enter(node.body)
         self.depth += 1
         self.generic_visit(node)
         self.depth -= 1
-        self.shared = outer
+        self.shared, self.captured = outer
         return node
+
+    def _enter(self, body: Sequence[ast.stmt]) -> None:
+        self.shared, self.captured = names.rebound_inside(body), names.captured(body)
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         if isinstance(node.ctx, ast.Store):
@@ -326,7 +334,7 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
         arguments.kw_defaults = [
             None if d is None else _at(ast.Constant(None), d) for d in arguments.kw_defaults
         ]
-        converter.shared = names.rebound_inside(tree.body)
+        converter._enter(tree.body)
         tree.body = converter._block(tree.body)
         # Under its own name the function would hide a global that it calls, itself above all.
         tree.name = _INNER

@@ -77,6 +77,17 @@ def rebound_inside(body: Sequence[ast.AST]) -> list[str]:
     return sorted(every - own)
 
 
+def captured(body: Sequence[ast.AST]) -> set[str]:
+    """Names that functions nested in this one read: a call may read them at any time."""
+    return {
+        name
+        for statement in body
+        for node in ast.walk(statement)
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for name in loads(node)
+    }
+
+
 def calls(body: Sequence[ast.AST]) -> bool:
     """Whether a body calls anything."""
     return any(isinstance(node, ast.Call) for node in walk_here(body))
