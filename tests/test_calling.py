@@ -255,8 +255,13 @@ def rank_of_at_least_two(a: P([S, S], DT), out: F32):
 
 @pytest.mark.parametrize(
     ("kernel", "shape"),
-    [(rank_of, (4,)), (rank_of, (4, 5)), (rank_of, (4, 5, 6)),
-     (rank_of_at_least_two, (4, 5)), (rank_of_at_least_two, (4, 5, 6))],
+    [
+        (rank_of, (4,)),
+        (rank_of, (4, 5)),
+        (rank_of, (4, 5, 6)),
+        (rank_of_at_least_two, (4, 5)),
+        (rank_of_at_least_two, (4, 5, 6)),
+    ],
 )
 def test_extra_trailing_dims_are_accepted_case17(kernel, shape):
     out = blank(8)
@@ -279,8 +284,11 @@ def test_meaningless_shape_is_refused_when_the_annotation_is_evaluated_case18(sh
         P(shape, DT)
 
 
-@pytest.mark.parametrize("spec", [P([]), P(), P([...]), P(()), P(dtype=DT), P],
-                         ids=["[]", "()", "[...]", "empty tuple", "dtype only", "bare class"])
+@pytest.mark.parametrize(
+    "spec",
+    [P([]), P(), P([...]), P(()), P(dtype=DT), P],
+    ids=["[]", "()", "[...]", "empty tuple", "dtype only", "bare class"],
+)
 def test_open_annotations_take_any_rank_and_give_static_dims_case19(spec):
     @pypto.jit
     def k(a: spec, out: spec):
@@ -302,7 +310,7 @@ def test_symbol_in_an_annotation_is_a_dynamic_dim_case20():
         assert isinstance(a.shape[0], pypto.SymbolicScalar)
         assert a.shape[1] == 32 and type(a.shape[1]) is int
         for i in pypto.loop(a.shape[0]):
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     for rows in (1, 5):
         a, out = ramp(rows), blank(rows, 32)
@@ -315,7 +323,7 @@ def test_one_symbol_bound_to_two_sizes_is_refused():
     def k(a: P([N, 32], DT), b: P([N, 32], DT), out: P([N, 32], DT)):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(a.shape[0]):
-            out[i:i + 1, :] = a[i:i + 1, :] + b[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :] + b[i : i + 1, :]
 
     a, out = ramp(5), blank(5, 32)
     k(a, a, out)
@@ -331,7 +339,7 @@ def test_dynamic_extent_is_no_reason_to_trace_again_case21(capsys):
         print("traced")
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(a.shape[0]):
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     for rows in (4, 7, 1, 4):
         a, out = ramp(rows), blank(rows, 32)
@@ -464,9 +472,7 @@ def test_unknown_run_mode_is_refused_at_decoration_case25():
 
 
 def test_complex_tensor_is_refused_case26():
-    with refused(
-        ValueError, "Input torch.dtype is not supported", "complex64", code="F00002"
-    ):
+    with refused(ValueError, "Input torch.dtype is not supported", "complex64", code="F00002"):
         scaled(torch.ones(16, 32, dtype=torch.complex64), blank(16, 32))
 
 
@@ -610,10 +616,18 @@ def test_recursion_without_end_is_an_error_and_the_next_kernel_is_right():
 
 @pytest.mark.parametrize(
     ("dtype", "name"),
-    [(torch.float16, "DT_FP16"), (torch.bfloat16, "DT_BF16"), (torch.float32, "DT_FP32"),
-     (torch.float64, "DT_DOUBLE"), (torch.int8, "DT_INT8"), (torch.int16, "DT_INT16"),
-     (torch.int32, "DT_INT32"), (torch.int64, "DT_INT64"), (torch.uint8, "DT_UINT8"),
-     (torch.bool, "DT_BOOL")],
+    [
+        (torch.float16, "DT_FP16"),
+        (torch.bfloat16, "DT_BF16"),
+        (torch.float32, "DT_FP32"),
+        (torch.float64, "DT_DOUBLE"),
+        (torch.int8, "DT_INT8"),
+        (torch.int16, "DT_INT16"),
+        (torch.int32, "DT_INT32"),
+        (torch.int64, "DT_INT64"),
+        (torch.uint8, "DT_UINT8"),
+        (torch.bool, "DT_BOOL"),
+    ],
 )
 def test_torch_dtypes_arrive_as_kernel_dtypes(dtype, name):
     @pypto.jit
@@ -674,7 +688,7 @@ def test_numpy_integers_are_sizes():
         pypto.set_vec_tile_shapes(np.int64(16), 32)
         t = pypto.view(a, [np.int32(rows), 32], [np.int64(2), 0])
         for i in pypto.loop(np.int64(2)):
-            out[i * rows:i * rows + rows, :] = t * 2.0
+            out[i * rows : i * rows + rows, :] = t * 2.0
 
     a, out = ramp(), blank(16, 32)
     k(a, out, np.int64(4))
@@ -715,9 +729,11 @@ def test_closure_cell_changed_between_calls():
         assert torch.equal(out, a * value)
 
 
-@pytest.mark.parametrize(("kernel", "power"),
-                         [(kernel_factory.gained, 1), (kernel_factory.gained_twice, 2)],
-                         ids=["in the kernel", "in a helper"])
+@pytest.mark.parametrize(
+    ("kernel", "power"),
+    [(kernel_factory.gained, 1), (kernel_factory.gained_twice, 2)],
+    ids=["in the kernel", "in a helper"],
+)
 def test_module_global_changed_between_calls(monkeypatch, kernel, power):
     a, out = ramp(), blank(16, 32)
     kernel(a, out)
@@ -790,8 +806,11 @@ def test_default_of_a_helper_changed_between_calls():
     assert torch.equal(out, a + 5)
 
 
-@pytest.mark.parametrize("box", [[2.0], {0: 2.0}, np.array([2.0]), torch.tensor([2.0])],
-                         ids=["list", "dict", "array", "torch tensor"])
+@pytest.mark.parametrize(
+    "box",
+    [[2.0], {0: 2.0}, np.array([2.0]), torch.tensor([2.0])],
+    ids=["list", "dict", "array", "torch tensor"],
+)
 def test_closed_over_container_changed_between_calls(box):
     @pypto.jit
     def k(a: F32, out: F32):
@@ -894,7 +913,7 @@ def test_empty_tensor_makes_no_trips_and_all_other_writes():
     def k(a: P([D, S], DT), out: P([D, S], DT), flag: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(a.shape[0]):
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
         flag[:] = pypto.full([1, 32], 5.0, DT)
 
     for rows in (0, 3, 0):
@@ -929,8 +948,9 @@ def test_rebound_output_that_is_never_written_is_refused():
         pypto.set_vec_tile_shapes(16, 32)
         y = a + 1.0  # rebound  # noqa: F841
 
-    with refused(ValueError, "output parameter `y` is never written", "y[:] =", code="F00002",
-                 at="rebound"):
+    with refused(
+        ValueError, "output parameter `y` is never written", "y[:] =", code="F00002", at="rebound"
+    ):
         k(ramp(), blank(16, 32))
 
 
@@ -981,14 +1001,14 @@ def test_after_a_failing_kernel_the_next_one_is_right():
         for i in pypto.loop(4):
             if i == index[0]:
                 raise ValueError("boom")
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     @pypto.jit
     def failing_while_it_runs(a: F32, out: F32, index: I32):
         pypto.set_vec_tile_shapes(1, 32)
         out[0:1, :] = a[0:1, :] * 2.0
         for i in pypto.loop(index[index[0]]):
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     for kernel in (failing, failing_in_a_loop, failing_while_it_runs):
         with pytest.raises(pypto.error.PyptoError):
@@ -1018,7 +1038,7 @@ def running_sum(a: P([D, 32], DT), out: P([1, 32], DT)):
     pypto.set_vec_tile_shapes(1, 32)
     acc = pypto.full([1, 32], 0.0, DT)
     for i in pypto.loop(a.shape[0]):
-        acc = acc + a[i:i + 1, :]
+        acc = acc + a[i : i + 1, :]
     out[:] = acc
 
 

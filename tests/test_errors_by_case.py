@@ -47,13 +47,14 @@ def test_break_in_a_dynamic_loop_case34(bounds):
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(*bounds):
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
             if a.shape[0] == 16:
                 break  # here
 
     out = blank(16, 32)
-    with refused(SyntaxError, "break is not supported in pypto.loop", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError, "break is not supported in pypto.loop", code="F0FFFF", cls=GENERAL, at="here"
+    ):
         k(ramp(), out)
     assert torch.equal(out, blank(16, 32))
 
@@ -65,10 +66,15 @@ def test_continue_in_a_dynamic_loop_case34():
         for i, count in pypto.loop_unroll(4):
             if i == count:
                 continue  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
-    with refused(SyntaxError, "continue is not supported in pypto.loop", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError,
+        "continue is not supported in pypto.loop",
+        code="F0FFFF",
+        cls=GENERAL,
+        at="here",
+    ):
         k(ramp(), blank(16, 32))
 
 
@@ -78,11 +84,12 @@ def test_break_in_a_dynamic_loop_under_another_name_case34():
         pypto.set_vec_tile_shapes(1, 32)
         loop = pypto.loop
         for i in loop(4):
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
             break  # here
 
-    with refused(SyntaxError, "break is not supported in pypto.loop", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError, "break is not supported in pypto.loop", code="F0FFFF", cls=GENERAL, at="here"
+    ):
         k(ramp(), blank(16, 32))
 
 
@@ -91,29 +98,31 @@ def test_return_in_a_dynamic_loop_case35():
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(4):
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
             return  # here
 
-    with refused(SyntaxError, "return is not supported in pypto.loop", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError, "return is not supported in pypto.loop", code="F0FFFF", cls=GENERAL, at="here"
+    ):
         k(ramp(), blank(16, 32))
 
 
 def test_return_of_a_helper_in_a_dynamic_loop_case35():
     def first_rows(a, out):
         for i in pypto.loop(4):
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
             return a  # here
 
-    with refused(SyntaxError, "return is not supported in pypto.loop", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError, "return is not supported in pypto.loop", code="F0FFFF", cls=GENERAL, at="here"
+    ):
         on_ramp(first_rows)()
 
 
 def test_else_on_a_dynamic_loop_case41():
     def act(a, out):
         for i in pypto.loop(4):  # loop
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
         else:  # noqa: PLW0120
             out[:] = a
 
@@ -148,8 +157,12 @@ def while_of_a_symbol(n, out):
 
 @pytest.mark.parametrize(
     ("act", "word"),
-    [(break_under_a_symbol, "break"), (continue_under_a_symbol, "continue"),
-     (return_under_a_symbol, "return"), (while_of_a_symbol, "while")],
+    [
+        (break_under_a_symbol, "break"),
+        (continue_under_a_symbol, "continue"),
+        (return_under_a_symbol, "return"),
+        (while_of_a_symbol, "while"),
+    ],
     ids=["break", "continue", "return", "while"],
 )
 def test_control_flow_that_a_symbol_would_steer(act, word):
@@ -204,11 +217,16 @@ def test_assert_of_a_symbol_case46():
 
 @pytest.mark.parametrize(
     ("error", "builtin", "code"),
-    [(ValueError("boom"), ValueError, "F00002"), (TypeError("boom"), TypeError, "F00001"),
-     (RuntimeError("boom"), RuntimeError, "F00003"), (KeyError("boom"), KeyError, "F00006"),
-     (NotImplementedError("boom"), NotImplementedError, "F00005"),
-     (IndexError("boom"), IndexError, "F00008"), (NameError("boom"), NameError, "F00004"),
-     (ZeroDivisionError("boom"), ZeroDivisionError, "F0FFFF")],
+    [
+        (ValueError("boom"), ValueError, "F00002"),
+        (TypeError("boom"), TypeError, "F00001"),
+        (RuntimeError("boom"), RuntimeError, "F00003"),
+        (KeyError("boom"), KeyError, "F00006"),
+        (NotImplementedError("boom"), NotImplementedError, "F00005"),
+        (IndexError("boom"), IndexError, "F00008"),
+        (NameError("boom"), NameError, "F00004"),
+        (ZeroDivisionError("boom"), ZeroDivisionError, "F0FFFF"),
+    ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )
 def test_error_that_the_user_raises_case46(error, builtin, code):
@@ -284,7 +302,7 @@ def test_tensor_as_an_if_condition_is_located_case50():
 def test_number_of_bounds_case56(bounds):
     def act(a, out):
         for i in pypto.loop(*bounds):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     with refused(
         TypeError,
@@ -301,7 +319,7 @@ def test_number_of_bounds_case56(bounds):
 def test_type_of_a_bound_case57(bounds):
     def act(a, out):
         for i in pypto.loop(*bounds):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     with refused(ValueError, "Invalid value type", code="F21004", at="here"):
         on_ramp(act)()
@@ -321,7 +339,7 @@ def test_tensor_as_a_bound_case57():
 def test_step_of_zero_case54():
     def act(a, out):
         for i in pypto.loop(0, 4, 0):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     with refused(ValueError, "step", code="F21004", at="here"):
         on_ramp(act)()
@@ -345,7 +363,7 @@ def test_step_of_zero_that_is_read_case54():
 def test_unroll_factor_case58(factors):
     def act(a, out):
         for i in pypto.loop(3, unroll_list=factors):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     with refused(
         ValueError, "unroll factor", "must be a positive integer", code="F00002", at="here"
@@ -356,10 +374,15 @@ def test_unroll_factor_case58(factors):
 def test_single_target_of_loop_unroll_case61():
     def act(a, out):
         for i in pypto.loop_unroll(4, unroll_list=[2]):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
-    with refused(SyntaxError, "pypto.loop_unroll must unpack exactly two targets", code="F0FFFF",
-                 cls=GENERAL, at="here"):
+    with refused(
+        SyntaxError,
+        "pypto.loop_unroll must unpack exactly two targets",
+        code="F0FFFF",
+        cls=GENERAL,
+        at="here",
+    ):
         on_ramp(act)()
 
 
@@ -368,8 +391,12 @@ def test_single_target_of_loop_unroll_case61():
     [
         (lambda a: a[..., ..., 0], ValueError, "Only one ... is supported", "F00002"),
         (lambda a: a[0, 0, 0], IndexError, "rank not match, expect 2, but got 3", "F00008"),
-        (lambda a: a[..., 0, 0, 0], IndexError, "Too many indices for tensor with dimension 2",
-         "F00008"),
+        (
+            lambda a: a[..., 0, 0, 0],
+            IndexError,
+            "Too many indices for tensor with dimension 2",
+            "F00008",
+        ),
         (lambda a: a[::2], ValueError, "step must be 1 or None", "F00002"),
         (lambda a: a[0:4, 8:0:-1], ValueError, "step must be 1 or None", "F00002"),
         (lambda a: a[0:0], ValueError, "Invalid shape", "F00002"),
@@ -381,8 +408,21 @@ def test_single_target_of_loop_unroll_case61():
         (lambda a: a[16], IndexError, "16", "F00008"),
         (lambda a: a[-17, 0:4], IndexError, "-17", "F00008"),
     ],
-    ids=["two ellipses", "too many", "too many with ellipsis", "step", "negative step", "empty",
-         "negative extent", "list", "None", "float", "mask", "row outside", "row before"],
+    ids=[
+        "two ellipses",
+        "too many",
+        "too many with ellipsis",
+        "step",
+        "negative step",
+        "empty",
+        "negative extent",
+        "list",
+        "None",
+        "float",
+        "mask",
+        "row outside",
+        "row before",
+    ],
 )
 def test_keys_that_read_nothing_case88_case89_case91(read, builtin, words, code):
     def act(a, out):
@@ -395,7 +435,7 @@ def test_keys_that_read_nothing_case88_case89_case91(read, builtin, words, code)
 def test_element_of_a_float_parameter_case92():
     def act(a, out):
         for i in pypto.loop(a[0, 1]):  # here
-            out[i:i + 1, :] = a[i:i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :]
 
     with refused(TypeError, "Not Int type", code="F21003", at="here"):
         on_ramp(act)()
@@ -517,8 +557,15 @@ def test_valid_k_that_differs_case105():
         right = pypto.view(a, [16, 16], [0, 0], valid_shape=[6, 16])
         out[0:16, 0:16] = pypto.matmul(left, right, DT)  # here
 
-    with refused(RuntimeError, "K-dimension valid shape mismatch", "5", "6", code="F00003",
-                 cls=ANY, at="here"):
+    with refused(
+        RuntimeError,
+        "K-dimension valid shape mismatch",
+        "5",
+        "6",
+        code="F00003",
+        cls=ANY,
+        at="here",
+    ):
         on_ramp(act)()
 
 
@@ -693,16 +740,24 @@ def test_assemble_of_a_dynamic_tensor_case112():
         pypto.set_vec_tile_shapes(1, 32)
         pypto.assemble(a, [0, 0], out)  # here
 
-    with refused(ValueError, "Assemble: shape of src tensor requires integer", code="F00002",
-                 at="here"):
+    with refused(
+        ValueError, "Assemble: shape of src tensor requires integer", code="F00002", at="here"
+    ):
         k(ramp(), blank(16, 32))
 
 
 @pytest.mark.parametrize(
     "compute",
-    [lambda a: pypto.exp(a), lambda a: a + 1.0, lambda a: 1.0 - a, lambda a: a + a,
-     lambda a: a.sum(-1, keepdim=True), lambda a: pypto.matmul(a, a, DT, b_trans=True),
-     lambda a: a > 1.0, lambda a: a.transpose(0, 1)],
+    [
+        lambda a: pypto.exp(a),
+        lambda a: a + 1.0,
+        lambda a: 1.0 - a,
+        lambda a: a + a,
+        lambda a: a.sum(-1, keepdim=True),
+        lambda a: pypto.matmul(a, a, DT, b_trans=True),
+        lambda a: a > 1.0,
+        lambda a: a.transpose(0, 1),
+    ],
     ids=["unary", "scalar", "reflected", "binary", "sum", "matmul", "compare", "transpose"],
 )
 def test_op_on_a_dynamic_tensor_case114(compute):
@@ -710,18 +765,47 @@ def test_op_on_a_dynamic_tensor_case114(compute):
         pypto.set_cube_tile_shapes([16, 16], [16, 16], [16, 16])
         compute(a)
 
-    with refused(ValueError, "Dynamic shape tensors are not allowed as operation operands",
-                 "pypto.loop", code="F0000A"):
+    with refused(
+        ValueError,
+        "Dynamic shape tensors are not allowed as operation operands",
+        "pypto.loop",
+        code="F0000A",
+    ):
         on_ramp(act, spec=ROWS)()
 
 
 @pytest.mark.parametrize(
     "compute",
-    [lambda a: 2**a, lambda a: a & a, lambda a: a | a, lambda a: ~a, lambda a: a << 1,
-     lambda a: abs(a), lambda a: round(a), lambda a: len(a), lambda a: a + "1",
-     lambda a: a * None, lambda a: 5 // a, lambda a: 5 % a, lambda a: a.dim()],
-    ids=["reflected **", "&", "|", "~", "<<", "abs", "round", "len", "str", "None",
-         "reflected //", "reflected %", "dim()"],
+    [
+        lambda a: 2**a,
+        lambda a: a & a,
+        lambda a: a | a,
+        lambda a: ~a,
+        lambda a: a << 1,
+        lambda a: abs(a),
+        lambda a: round(a),
+        lambda a: len(a),
+        lambda a: a + "1",
+        lambda a: a * None,
+        lambda a: 5 // a,
+        lambda a: 5 % a,
+        lambda a: a.dim(),
+    ],
+    ids=[
+        "reflected **",
+        "&",
+        "|",
+        "~",
+        "<<",
+        "abs",
+        "round",
+        "len",
+        "str",
+        "None",
+        "reflected //",
+        "reflected %",
+        "dim()",
+    ],
 )
 def test_operators_that_a_tensor_does_not_have_case115(compute):
     with refused(TypeError, code="F00001"):
@@ -804,8 +888,15 @@ def test_shapes_that_do_not_broadcast():
     def act(a, out):
         out[:] = a + a[0:4, :]  # here
 
-    with refused(ValueError, "Tensor shape must be consistent or broadcast compatible", "16", "4",
-                 code="FC0000", cls=ANY, at="here"):
+    with refused(
+        ValueError,
+        "Tensor shape must be consistent or broadcast compatible",
+        "16",
+        "4",
+        code="FC0000",
+        cls=ANY,
+        at="here",
+    ):
         on_ramp(act)()
 
 
@@ -823,12 +914,14 @@ def test_tile_that_is_not_set_names_its_setter():
     def after_a_loop(a: F32, out: F32):
         for i in pypto.loop(2):
             pypto.set_vec_tile_shapes(1, 32)
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
         out[:] = a * 2.0  # here
 
-    for kernel, op, setter in ((vector, "exp", "set_vec_tile_shapes"),
-                               (cube, "matmul", "set_cube_tile_shapes"),
-                               (after_a_loop, "mul", "set_vec_tile_shapes")):
+    for kernel, op, setter in (
+        (vector, "exp", "set_vec_tile_shapes"),
+        (cube, "matmul", "set_cube_tile_shapes"),
+        (after_a_loop, "mul", "set_vec_tile_shapes"),
+    ):
         with refused(ValueError, f"tile shape not set for {op}", setter, code="F21004", at="here"):
             kernel(ramp(), blank(16, 32))
 
@@ -846,8 +939,9 @@ def test_two_types_in_the_arms_of_a_branch_are_refused_at_the_use():
         else:
             out[:] = a
 
-    with refused(TypeError, "`t` has different types in the two branches", code="F00001",
-                 at="here"):
+    with refused(
+        TypeError, "`t` has different types in the two branches", code="F00001", at="here"
+    ):
         k(ints(1), ramp(), blank(16, 32), True)
     out = blank(16, 32)
     k(ints(1), ramp(), out, False)
@@ -864,8 +958,9 @@ def test_two_shapes_in_the_arms_of_a_branch_are_refused_at_the_use():
             t = a[0:8, :] * 2.0
         out[0:4, :] = t  # here
 
-    with refused(TypeError, "`t` has different types in the two branches", code="F00001",
-                 at="here"):
+    with refused(
+        TypeError, "`t` has different types in the two branches", code="F00001", at="here"
+    ):
         k(ints(1), ramp(), blank(16, 32))
 
 

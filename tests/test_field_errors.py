@@ -442,7 +442,7 @@ def test_reshape_to_a_symbolic_extent_B22():
         fix="pypto.reshape(t, shape, inplace=True), or give int extents",
     )
     text = str(error)
-    assert f"{HERE.name}:{line_of('B22')}" in text
+    assert f"{HERE.name}:{line_of(__file__, 'B22')}" in text
     assert "flat = pypto.reshape(a, [a.shape[0] * a.shape[1]])" in text
     assert re.search(r"^[ |]*\^+$", text, re.MULTILINE)
 

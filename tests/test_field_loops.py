@@ -405,7 +405,7 @@ def test_string_annotations_return_none_and_annotated_locals_work_A23(name, post
 @pytest.mark.parametrize("parallel", [False, True])
 @pytest.mark.filterwarnings("ignore::pypto.error.PyptoWarning")
 def test_buffer_shared_by_the_batches_keeps_them_apart_A25(batches, parallel, monkeypatch):
-    # With parallel=True it is a race, which the sanitizer refuses; without it the batches go in turn.
+    # With parallel=True it is a race, which the sanitizer refuses; without it they go in turn.
     monkeypatch.setenv("PYPTO_SANITIZE", "uninit,poison,guard")
 
     @pypto.frontend.jit

@@ -50,9 +50,23 @@ def check(kernel, want, *args):
         (lambda a: a[0:4:1, 0:8:None], [4, 8], np.s_[0:4, 0:8]),
         (lambda a: a[True], [32], np.s_[1]),
     ],
-    ids=["row", "last row", "part of a row", "negative bounds", "part of a column", "head", "tail",
-         "negative start", "from the end", "ellipsis", "ellipsis int", "int ellipsis",
-         "bare ellipsis", "step of one", "bool"],
+    ids=[
+        "row",
+        "last row",
+        "part of a row",
+        "negative bounds",
+        "part of a column",
+        "head",
+        "tail",
+        "negative start",
+        "from the end",
+        "ellipsis",
+        "ellipsis int",
+        "int ellipsis",
+        "bare ellipsis",
+        "step of one",
+        "bool",
+    ],
 )
 def test_reading_by_index_case87_case88(read, shape, want):
     @pypto.jit
@@ -103,7 +117,7 @@ def test_scalars_read_are_offsets_case92():
     @pypto.jit
     def k(a: F32, n: I32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
-        out[n[1, 0]:n[1, 0] + 1, :] = a[n[0, 1]:n[0, 1] + 1, :] * 2.0
+        out[n[1, 0] : n[1, 0] + 1, :] = a[n[0, 1] : n[0, 1] + 1, :] * 2.0
 
     want = blank(16, 32)
     want[3] = ramp()[7] * 2
@@ -148,8 +162,8 @@ def test_row_snapshot_of_an_output_case94():
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(1, 16):
-            before = out[i:i + 1, :]
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            before = out[i : i + 1, :]
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
             out[0:1, :] = out[0:1, :] + before
 
     want = ramp() * 2
@@ -210,14 +224,14 @@ def test_start_alone_places_a_tile_case98():
         small = a[0:4, 0:8] * 2.0
         out[0:, 0:] = small
         for i in pypto.loop(1, 4):
-            out[i * 4:, 8:] = small + 1.0
+            out[i * 4 :, 8:] = small + 1.0
         out[:4, 24:] = small
         out[-2:, :8] = small[0:2, :]
 
     small, want = ramp()[0:4, 0:8] * 2, blank(16, 32)
     want[0:4, 0:8] = want[0:4, 24:32] = small
     for i in range(1, 4):
-        want[i * 4:i * 4 + 4, 8:16] = small + 1
+        want[i * 4 : i * 4 + 4, 8:16] = small + 1
     want[14:16, 0:8] = small[0:2]
     check(k, want)
 
@@ -245,7 +259,7 @@ def test_symbols_in_a_key_of_three_axes_case100():
         pypto.set_vec_tile_shapes(4, 32)
         for i in pypto.loop(2):
             row, idx = n[i], n[i + 2]
-            out[row:row + 4, idx, :] = a[i * 4:i * 4 + 4, :] * 2.0
+            out[row : row + 4, idx, :] = a[i * 4 : i * 4 + 4, :] * 2.0
 
     want = blank(8, 3, 32)
     want[4:8, 2], want[0:4, 1] = ramp()[0:4] * 2, ramp()[4:8] * 2
@@ -421,7 +435,7 @@ def test_in_place_reshape_takes_dynamic_dims_case108():
         pypto.set_vec_tile_shapes(2, 16)
         t = pypto.reshape(a, [a.shape[0] * 2, 16], inplace=True)
         for i in pypto.loop(a.shape[0]):
-            out[i:i + 1, 0:16] = t[i * 2 + 1:i * 2 + 2, :] * 2.0
+            out[i : i + 1, 0:16] = t[i * 2 + 1 : i * 2 + 2, :] * 2.0
 
     want = blank(16, 32)
     want[:, 0:16] = ramp()[:, 16:32] * 2
@@ -435,8 +449,8 @@ def test_in_place_reshape_of_an_output_writes_it_case109():
         n, m = out.shape[0], out.shape[1]
         v = pypto.reshape(out, [n * m, 32], inplace=True)
         for i in pypto.loop(n * m - 1):
-            pypto.assemble(a[i:i + 1, :] * 2.0, [i, 0], v)
-        v[n * m - 1:n * m, :] = a[0:1, :] + 0.5
+            pypto.assemble(a[i : i + 1, :] * 2.0, [i, 0], v)
+        v[n * m - 1 : n * m, :] = a[0:1, :] + 0.5
 
     want = (ramp(6) * 2).reshape(2, 3, 32)
     want[1, 2] = ramp()[0] + 0.5
@@ -566,7 +580,7 @@ def test_atomic_add_adds_into_its_region():
 
     want = blank(16, 32)
     for i in range(3):
-        want[i * 2:i * 2 + 4, 0:8] += ramp()[0:4, 0:8]
+        want[i * 2 : i * 2 + 4, 0:8] += ramp()[0:4, 0:8]
     check(k, want)
 
 
@@ -575,15 +589,41 @@ def test_operators_case115():
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(8, 32)
         t = a[0:1, :] + 1.0
-        rows = [1.0 - t, 2.0 / t, t // 2.0, t % 3.0, t**2, -t, +t, t / 4.0, t - t * 2.0, 3 + t,
-                2 * t, t + 3, t**0.5]
+        rows = [
+            1.0 - t,
+            2.0 / t,
+            t // 2.0,
+            t % 3.0,
+            t**2,
+            -t,
+            +t,
+            t / 4.0,
+            t - t * 2.0,
+            3 + t,
+            2 * t,
+            t + 3,
+            t**0.5,
+        ]
         for i, row in enumerate(rows):
-            out[i:i + 1, :] = row
+            out[i : i + 1, :] = row
         assert +t is t
 
     t = ramp()[0] + 1
-    rows = [1 - t, 2 / t, torch.floor(t / 2), torch.remainder(t, 3), t * t, -t, t, t / 4, -t,
-            t + 3, t * 2, t + 3, t.sqrt()]
+    rows = [
+        1 - t,
+        2 / t,
+        torch.floor(t / 2),
+        torch.remainder(t, 3),
+        t * t,
+        -t,
+        t,
+        t / 4,
+        -t,
+        t + 3,
+        t * 2,
+        t + 3,
+        t.sqrt(),
+    ]
     want = torch.cat([torch.stack(rows), blank(3, 32)])
     out = blank(16, 32)
     k(ramp(), out)
@@ -598,7 +638,7 @@ def test_comparisons_give_booleans_case115():
         rows = [t > 5.0, 5.0 < t, t < 5.0, t >= 5.0, t <= 5.0, t == 5.0, t != 5.0, t > t]
         for i, row in enumerate(rows):
             assert row.dtype == pypto.DT_BOOL
-            out[i:i + 1, :] = row
+            out[i : i + 1, :] = row
 
     t = ramp()[0]
     rows = [t > 5, t > 5, t < 5, t >= 5, t <= 5, t == 5, t != 5, t > t]
@@ -627,8 +667,12 @@ def test_broadcast_of_extents_that_are_one():
 
 @pytest.mark.parametrize(
     ("dtype", "result"),
-    [(torch.float16, torch.float16), (torch.bfloat16, torch.bfloat16),
-     (torch.float32, torch.float32), (torch.int8, torch.int32)],
+    [
+        (torch.float16, torch.float16),
+        (torch.bfloat16, torch.bfloat16),
+        (torch.float32, torch.float32),
+        (torch.int8, torch.int32),
+    ],
     ids=str,
 )
 def test_matmul_operator_case117(dtype, result):
@@ -661,8 +705,24 @@ def test_methods_that_no_kernel_tensor_has_case118():
     @pypto.jit
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(16, 32)
-        for name in ("T", "half", "int", "to", "cast", "minimum", "mean", "squeeze", "size",
-                     "numel", "item", "gelu", "contiguous", "expand", "flatten", "clamp"):
+        for name in (
+            "T",
+            "half",
+            "int",
+            "to",
+            "cast",
+            "minimum",
+            "mean",
+            "squeeze",
+            "size",
+            "numel",
+            "item",
+            "gelu",
+            "contiguous",
+            "expand",
+            "flatten",
+            "clamp",
+        ):
             assert not hasattr(a, name), name
         for name in ("abs", "neg", "float", "exp", "sqrt", "rsqrt", "sum", "reshape", "transpose"):
             assert hasattr(a, name), name
@@ -738,15 +798,15 @@ def test_read_after_write_in_one_body_case123():
         pypto.set_vec_tile_shapes(4, 32)
         for i in pypto.loop(2):
             buf = pypto.tensor([8, 32], DT)
-            buf[0:4, :] = a[i * 8:i * 8 + 4, :] + 1.0
+            buf[0:4, :] = a[i * 8 : i * 8 + 4, :] + 1.0
             y = buf[0:4, :] * 2.0
             buf[4:8, :] = buf[0:4, :]
             buf[0:4, :] = y
-            out[i * 8:i * 8 + 8, :] = buf
+            out[i * 8 : i * 8 + 8, :] = buf
 
     x, want = ramp(), blank(16, 32)
     for i in (0, 8):
-        want[i:i + 4], want[i + 4:i + 8] = (x[i:i + 4] + 1) * 2, x[i:i + 4] + 1
+        want[i : i + 4], want[i + 4 : i + 8] = (x[i : i + 4] + 1) * 2, x[i : i + 4] + 1
     check(k, want)
 
 

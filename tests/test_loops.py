@@ -104,8 +104,16 @@ def test_range_of_ints_is_accepted_case57(bounds):
 
 @pytest.mark.parametrize(
     ("bounds", "factors"),
-    [((7,), [4, 2]), ((7,), [2, 4, 4]), ((5,), [3, 2, 1]), ((1,), [8, 4, 1]), ((3, 16), [8, 4]),
-     ((0, 5, 2), [2, 1]), ((10, 0, -3), [2]), ((0,), [4])],
+    [
+        ((7,), [4, 2]),
+        ((7,), [2, 4, 4]),
+        ((5,), [3, 2, 1]),
+        ((1,), [8, 4, 1]),
+        ((3, 16), [8, 4]),
+        ((0, 5, 2), [2, 1]),
+        ((10, 0, -3), [2]),
+        ((0,), [4]),
+    ],
     ids=str,
 )
 def test_unroll_list_of_a_plain_loop_changes_nothing_case59(bounds, factors):
@@ -116,9 +124,15 @@ def test_unroll_list_of_a_plain_loop_changes_nothing_case59(bounds, factors):
 
 @pytest.mark.parametrize(
     "options",
-    [{"parallel": True}, {"parallel": False}, {"submit_before_loop": True}, {"name": "rows"},
-     {"idx_name": "row"}, {"foo": 1},
-     {"name": "a", "idx_name": "b", "submit_before_loop": True, "unroll_list": [2]}],
+    [
+        {"parallel": True},
+        {"parallel": False},
+        {"submit_before_loop": True},
+        {"name": "rows"},
+        {"idx_name": "row"},
+        {"foo": 1},
+        {"name": "a", "idx_name": "b", "submit_before_loop": True, "unroll_list": [2]},
+    ],
     ids=str,
 )
 def test_options_of_a_loop_change_no_value_case73(options):
@@ -126,7 +140,7 @@ def test_options_of_a_loop_change_no_value_case73(options):
     def k(a: F32, out: F32, options):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(16, **options):
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     out = blank(16, 32)
     k(ramp(), out, options)
@@ -141,7 +155,7 @@ def test_broken_promise_of_parallel_runs_in_order_case73(monkeypatch):
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(1, 16, parallel=True):
-            out[i:i + 1, :] = out[i - 1:i, :] + a[i:i + 1, :]
+            out[i : i + 1, :] = out[i - 1 : i, :] + a[i : i + 1, :]
 
     a, out = ramp(), torch.zeros(16, 32)
     k(a, out)
@@ -151,9 +165,14 @@ def test_broken_promise_of_parallel_runs_in_order_case73(monkeypatch):
 
 @pytest.mark.parametrize(
     ("bounds", "factors", "groups"),
-    [((7,), [4, 2], [(0, 4), (4, 2), (6, 1)]), ((7,), [4, 1], [(0, 4), (4, 1), (5, 1), (6, 1)]),
-     ((3,), None, [(0, 1), (1, 1), (2, 1)]), ((2, 11), [4], [(2, 4), (6, 4), (10, 1)]),
-     ((5,), [3, 2], [(0, 3), (3, 2)]), ((0,), [4, 2], [])],
+    [
+        ((7,), [4, 2], [(0, 4), (4, 2), (6, 1)]),
+        ((7,), [4, 1], [(0, 4), (4, 1), (5, 1), (6, 1)]),
+        ((3,), None, [(0, 1), (1, 1), (2, 1)]),
+        ((2, 11), [4], [(2, 4), (6, 4), (10, 1)]),
+        ((5,), [3, 2], [(0, 3), (3, 2)]),
+        ((0,), [4, 2], []),
+    ],
     ids=str,
 )
 def test_groups_of_loop_unroll_case60(bounds, factors, groups):
@@ -179,7 +198,7 @@ def test_groups_of_loop_unroll_case60(bounds, factors, groups):
 def copied_in_groups(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(4, 32)
     for i, count in pypto.loop_unroll(a.shape[0], unroll_list=[4, 2], name="rows"):
-        out[i:i + count, :] = a[i:i + count, :]
+        out[i : i + count, :] = a[i : i + count, :]
 
 
 @pytest.mark.parametrize("rows", [7, 4, 1, 0, 16])
@@ -208,7 +227,7 @@ def test_loop_unroll_with_a_step_gives_the_extent_of_the_group_case60():
 def doubled_rows(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(1, 32)
     for i in pypto.loop(a.shape[0]):
-        out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+        out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
 
 @pytest.mark.parametrize("rows", [1, 5, 17])
@@ -234,8 +253,14 @@ def begin_and_end(out: I32, bounds, options):
 
 @pytest.mark.parametrize(
     ("bounds", "marks"),
-    [((5,), [1, 3, 3, 3, 2]), ((1,), [1]), ((2,), [1, 2]), ((2, 15, 3), [1, 3, 3, 3, 2]),
-     ((10, 0, -3), [1, 3, 3, 2]), ((0,), [])],
+    [
+        ((5,), [1, 3, 3, 3, 2]),
+        ((1,), [1]),
+        ((2,), [1, 2]),
+        ((2, 15, 3), [1, 3, 3, 3, 2]),
+        ((10, 0, -3), [1, 3, 3, 2]),
+        ((0,), []),
+    ],
     ids=str,
 )
 @pytest.mark.parametrize("options", [{}, {"unroll_list": [2, 1]}], ids=["plain", "unrolled"])
@@ -285,7 +310,7 @@ def begun_in_the_loop(a: ROWS, out: F32):
     pypto.set_vec_tile_shapes(1, 32)
     acc = pypto.tensor([1, 32], DT)
     for i in pypto.loop(a.shape[0]):
-        t = a[i:i + 1, :] * 1.0
+        t = a[i : i + 1, :] * 1.0
         if pypto.is_loop_begin(i):
             acc[:] = pypto.clone(t)
         else:
@@ -300,9 +325,9 @@ def published_after_the_loop(a: ROWS, out: F32):
     acc = pypto.tensor([1, 32], DT)
     for i in pypto.loop(a.shape[0]):
         if pypto.is_loop_begin(i):
-            acc[:] = a[i:i + 1, :] * 1.0
+            acc[:] = a[i : i + 1, :] * 1.0
         else:
-            acc[:] = acc + a[i:i + 1, :]
+            acc[:] = acc + a[i : i + 1, :]
     out[:] = acc
 
 
@@ -311,9 +336,9 @@ def begun_by_binding(a: ROWS, out: F32):
     pypto.set_vec_tile_shapes(1, 32)
     for i in pypto.loop(a.shape[0]):
         if pypto.is_loop_begin(i):
-            acc = a[i:i + 1, :] * 1.0
+            acc = a[i : i + 1, :] * 1.0
         else:
-            acc = acc + a[i:i + 1, :]
+            acc = acc + a[i : i + 1, :]
     out[:] = acc
 
 
@@ -351,10 +376,9 @@ def test_ragged_sequences_case67():
             s = act[b + 1] - act[b]
             acc = pypto.full([1, 32], 0.0, DT)
             for j in pypto.loop(0, s, 2):
-                t = pypto.view(a, [2, 32], [start + j, 0],
-                               valid_shape=[pypto.min(s - j, 2), 32])
+                t = pypto.view(a, [2, 32], [start + j, 0], valid_shape=[pypto.min(s - j, 2), 32])
                 acc = acc + t.sum(0, keepdim=True)
-            out[b:b + 1, :] = acc
+            out[b : b + 1, :] = acc
 
     edges = [0, 3, 3, 8, 9]
     a, out = ramp(9), blank(4, 32)
@@ -372,8 +396,8 @@ def test_three_nested_loops_case68():
             for j in pypto.loop(h):
                 for c in pypto.loop(2):
                     row = (b * h + j) * 4
-                    out[row:row + 4, c * 16:c * 16 + 16] = (
-                        a[row:row + 4, (1 - c) * 16:(1 - c) * 16 + 16] * 1.0
+                    out[row : row + 4, c * 16 : c * 16 + 16] = (
+                        a[row : row + 4, (1 - c) * 16 : (1 - c) * 16 + 16] * 1.0
                     )
 
     a, out = ramp(24), blank(24, 32)
@@ -405,7 +429,7 @@ def test_branch_without_else_on_a_value_read_case70():
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(16):
             if i < n[0]:
-                out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+                out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     for n in (0, 5, 16):
         out, want = blank(16, 32), blank(16, 32)
@@ -489,7 +513,7 @@ def test_tiles_set_in_a_loop_or_a_symbolic_branch_do_not_leak_case74():
         for i in pypto.loop(2):
             assert list(pypto.get_vec_tile_shapes()) == [16, 32]
             pypto.set_vec_tile_shapes(1, 32)
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
             assert list(pypto.get_vec_tile_shapes()) == [1, 32]
         assert list(pypto.get_vec_tile_shapes()) == [16, 32]
         if n[0] > 0:
@@ -609,11 +633,11 @@ def test_sibling_loops_may_use_one_name_for_different_shapes():
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(8, 32)
         for i in pypto.loop(2):
-            t = a[i * 8:i * 8 + 8, :] * 2.0
-            out[i * 8:i * 8 + 8, :] = t
+            t = a[i * 8 : i * 8 + 8, :] * 2.0
+            out[i * 8 : i * 8 + 8, :] = t
         for i in pypto.loop(4):
-            t = a[i:i + 1, 0:8] * 3.0
-            out[i:i + 1, 0:8] = t
+            t = a[i : i + 1, 0:8] * 3.0
+            out[i : i + 1, 0:8] = t
 
     out, want = blank(16, 32), ramp() * 2
     want[0:4, 0:8] = ramp()[0:4, 0:8] * 3
@@ -748,8 +772,8 @@ def test_reverse_iteration_carries_state_case55():
         state = pypto.full([1, 32], 0.0, DT)
         for i in pypto.loop(range(nt), name="chunks_reverse"):
             c = nt - 1 - i
-            updated = state + a[c:c + 1, :]
-            out[c:c + 1, :] = updated
+            updated = state + a[c : c + 1, :]
+            out[c : c + 1, :] = updated
             state = updated
 
     a, out = ramp(6), blank(6, 32)
@@ -770,7 +794,7 @@ def test_sessions_that_carry_their_state_over_chunks():
                 pypto.set_vec_tile_shapes(8, 8)
                 step = pypto.view(x, [1, 1, 1, V], [b, h, c, 0]).reshape([1, V])
                 updated_state = state * 0.5 + step
-                out[b, h, c:c + 1, :] = updated_state.sum(0, keepdim=True)
+                out[b, h, c : c + 1, :] = updated_state.sum(0, keepdim=True)
                 state = updated_state
             final[b, h, :, :] = state
 
@@ -780,7 +804,7 @@ def test_sessions_that_carry_their_state_over_chunks():
     k(x, initial, out, final, H=3, nt=4)
     state, want = initial, []
     for c in range(4):
-        state = state * 0.5 + x[:, :, c:c + 1, :]
+        state = state * 0.5 + x[:, :, c : c + 1, :]
         want.append(state.sum(2))
     assert torch.equal(final, state)
     torch.testing.assert_close(out, torch.stack(want, 2), rtol=1e-6, atol=0.0)
@@ -791,9 +815,9 @@ def test_values_of_chosen_trips_are_printed(capfd):
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 8)
         for i in pypto.loop(5):
-            t = a[i:i + 1, :] * 2.0
+            t = a[i : i + 1, :] * 2.0
             pypto.pass_verify_print(t, cond=i == 3)
-            out[i:i + 1, :] = t
+            out[i : i + 1, :] = t
 
     a = (torch.arange(5.0) + 100.25).reshape(5, 1).repeat(1, 8)
     out = blank(5, 8)
@@ -808,13 +832,13 @@ def test_values_of_chosen_trips_are_printed(capfd):
 def many_branches(out: F32, n):
     pypto.set_vec_tile_shapes(1, 32)
     for i in pypto.loop(8):
-        t = out[i:i + 1, :] * 1.0
+        t = out[i : i + 1, :] * 1.0
         for j in range(n):
             if i == j:
                 t = t + 1.0
             else:
                 t = t - 1.0
-        out[i:i + 1, :] = t
+        out[i : i + 1, :] = t
 
 
 def test_symbolic_branches_cost_nodes_linearly():
@@ -834,11 +858,11 @@ def test_unrolled_branches_cost_nodes_linearly():
     def k(out: F32, n):
         pypto.set_vec_tile_shapes(2, 32)
         for i, count in pypto.loop_unroll(8, unroll_list=[2, 1]):
-            t = out[i:i + count, :] * 1.0
+            t = out[i : i + count, :] * 1.0
             for j in range(n):
                 if i == j:
                     t = t + 1.0
-            out[i:i + count, :] = t
+            out[i : i + count, :] = t
 
     def nodes(n):
         return k.graph(P([8, 32], DT), n).count()
@@ -906,8 +930,13 @@ def calls_made(f):
 # forty would never end.
 @pytest.mark.parametrize(
     "count",
-    [counted_by_branches, counted_by_ternaries, counted_by_min_and_max, counted_by_sums,
-     counted_by_remainders],
+    [
+        counted_by_branches,
+        counted_by_ternaries,
+        counted_by_min_and_max,
+        counted_by_sums,
+        counted_by_remainders,
+    ],
     ids=lambda count: count.__name__,
 )
 def test_long_chains_of_symbolic_integers_stay_cheap(count):

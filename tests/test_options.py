@@ -37,31 +37,84 @@ def run(kernel):
     "options",
     [
         {"runtime_options": {"device_sched_mode": 3}},
-        {"runtime_options": {"stitch_function_max_num": 1024, "max_workspace_kb": 0,
-                             "valid_shape_optimize": 1, "ready_on_host_tensors": ["a"],
-                             "device_sched_parallelism": 8, "launch_sched_aicpu_num": 1,
-                             "launch_early_mode": 2}},
-        {"host_options": {"compile_monitor_enable": 0, "compile_monitor_print_interval": 5,
-                          "compile_timeout": 10, "compile_timeout_stage": 0,
-                          "compile_stage": 0}},
-        {"codegen_options": {"support_dynamic_aligned": True, "soc_version": "",
-                             "enable_pmu_trace": False, "vf_options": ""}},
-        {"pass_options": {"vec_nbuffer_setting": {-1: 2, 0: 4}, "cube_nbuffer_setting": {-1: 1},
-                          "cube_l1_reuse_setting": {-1: 4, 0: (2, "left")}, "sg_set_scope": 3,
-                          "ooo_sched_mode": "GAPMIN", "auto_mix_partition": 1,
-                          "sg_set_tunevf_mode": 2, "enable_slice": True}},
-        {"pass_options": {"vec_nbuffer_setting": {"DEFAULT": 2, "func0_1": 4},
-                          "sg_set_scope": (1, True, False), "sg_set_ooo_scope": 7}},
-        {"verify_options": {"enable_pass_verify": False, "pass_verify_save_tensor": False,
-                            "pass_verify_save_tensor_dir": "", "pass_verify_pass_filter": ["x"],
-                            "pass_verify_error_tol": [1e-3, 1e-3]}},
-        {"debug_options": {"compile_debug_mode": 2, "runtime_debug_mode": 0,
-                           "dump_pass_graph": []}},
+        {
+            "runtime_options": {
+                "stitch_function_max_num": 1024,
+                "max_workspace_kb": 0,
+                "valid_shape_optimize": 1,
+                "ready_on_host_tensors": ["a"],
+                "device_sched_parallelism": 8,
+                "launch_sched_aicpu_num": 1,
+                "launch_early_mode": 2,
+            }
+        },
+        {
+            "host_options": {
+                "compile_monitor_enable": 0,
+                "compile_monitor_print_interval": 5,
+                "compile_timeout": 10,
+                "compile_timeout_stage": 0,
+                "compile_stage": 0,
+            }
+        },
+        {
+            "codegen_options": {
+                "support_dynamic_aligned": True,
+                "soc_version": "",
+                "enable_pmu_trace": False,
+                "vf_options": "",
+            }
+        },
+        {
+            "pass_options": {
+                "vec_nbuffer_setting": {-1: 2, 0: 4},
+                "cube_nbuffer_setting": {-1: 1},
+                "cube_l1_reuse_setting": {-1: 4, 0: (2, "left")},
+                "sg_set_scope": 3,
+                "ooo_sched_mode": "GAPMIN",
+                "auto_mix_partition": 1,
+                "sg_set_tunevf_mode": 2,
+                "enable_slice": True,
+            }
+        },
+        {
+            "pass_options": {
+                "vec_nbuffer_setting": {"DEFAULT": 2, "func0_1": 4},
+                "sg_set_scope": (1, True, False),
+                "sg_set_ooo_scope": 7,
+            }
+        },
+        {
+            "verify_options": {
+                "enable_pass_verify": False,
+                "pass_verify_save_tensor": False,
+                "pass_verify_save_tensor_dir": "",
+                "pass_verify_pass_filter": ["x"],
+                "pass_verify_error_tol": [1e-3, 1e-3],
+            }
+        },
+        {
+            "debug_options": {
+                "compile_debug_mode": 2,
+                "runtime_debug_mode": 0,
+                "dump_pass_graph": [],
+            }
+        },
         {"new_ir": False, "create_new_logical_tensor": True},
         {"runtime_options": None, "pass_options": {}},
     ],
-    ids=["sched mode", "runtime", "host", "codegen", "pass", "pass by name", "verify", "debug",
-         "front end", "empty"],
+    ids=[
+        "sched mode",
+        "runtime",
+        "host",
+        "codegen",
+        "pass",
+        "pass by name",
+        "verify",
+        "debug",
+        "front end",
+        "empty",
+    ],
 )
 def test_known_options_change_no_number_case126(options):
     run(made(**options))

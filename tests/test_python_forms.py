@@ -105,7 +105,7 @@ def test_static_break_copies_the_first_rows_case33():
         for i in range(8):
             if i == 3:
                 break
-            out[i:i + 1, :] = a[i:i + 1, :] * 1.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 1.0
 
     want = blank(16, 32)
     want[0:3] = ramp()[0:3]
@@ -117,14 +117,14 @@ def test_break_and_continue_of_a_static_loop_in_a_dynamic_one_case34():
     def k(a: F32, out: F32):
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(16):
-            t = a[i:i + 1, :] * 0.0
+            t = a[i : i + 1, :] * 0.0
             for j in range(10):
                 if j == 1:
                     continue
                 if j == 4:
                     break
-                t = t + a[i:i + 1, :] * float(j)
-            out[i:i + 1, :] = t
+                t = t + a[i : i + 1, :] * float(j)
+            out[i : i + 1, :] = t
 
     assert torch.equal(result(k), ramp() * 5)
 
@@ -246,11 +246,26 @@ def test_return_in_a_kernel_is_python_with_a_note_case35(kernel):
 
 @pytest.mark.parametrize(
     ("kernel", "word"),
-    [(loop_with_else, "else"), (left_loop_with_else, "else"), (while_with_else, "else"),
-     (with_statement, "with"), (try_except, "try"), (try_finally, "try"),
-     (starred_target, "starred"), (walrus, ":=")],
-    ids=["for else", "for else left by break", "while else", "with", "try except", "try finally",
-         "starred", "walrus"],
+    [
+        (loop_with_else, "else"),
+        (left_loop_with_else, "else"),
+        (while_with_else, "else"),
+        (with_statement, "with"),
+        (try_except, "try"),
+        (try_finally, "try"),
+        (starred_target, "starred"),
+        (walrus, ":="),
+    ],
+    ids=[
+        "for else",
+        "for else left by break",
+        "while else",
+        "with",
+        "try except",
+        "try finally",
+        "starred",
+        "walrus",
+    ],
 )
 def test_statements_that_other_front_ends_refuse_run_as_python_with_a_note_case41(kernel, word):
     with pytest.warns(pypto.error.PortabilityNote, match=word):
@@ -310,9 +325,9 @@ def test_helper_with_kwargs_case38():
 def rows_by_keyword(**kw):
     for i in pypto.loop(kw["rows"]):
         if i < 2:
-            kw["dst"][i:i + 1, :] = kw["src"][i:i + 1, :] * 2.0
+            kw["dst"][i : i + 1, :] = kw["src"][i : i + 1, :] * 2.0
         else:
-            kw["dst"][i:i + 1, :] = kw["src"][i:i + 1, :] * 3.0
+            kw["dst"][i : i + 1, :] = kw["src"][i : i + 1, :] * 3.0
 
 
 def test_helper_with_kwargs_and_dynamic_control_flow_case38():
@@ -396,7 +411,7 @@ def test_helper_that_writes_its_argument_in_a_loop_case42():
         pypto.set_vec_tile_shapes(1, 32)
         dst = pypto.tensor([1, 32], DT)
         for i in pypto.loop(5):
-            put(dst, a[i:i + 1, :] * 2.0)
+            put(dst, a[i : i + 1, :] * 2.0)
         out[0:1, :] = dst
 
     want = blank(16, 32)
@@ -486,7 +501,7 @@ def test_f_string_makes_a_name_case47():
         t = pypto.tensor([1, 32], DT, name=f"{i}-{n:03d}{'s'!r}")
         assert t.name == "2-007's'"
         for j in pypto.loop(3, name=f"rows_{n}", idx_name=f"{n=}"):
-            t[:] = a[j:j + 1, :] * 2.0
+            t[:] = a[j : j + 1, :] * 2.0
         out[0:1, :] = t
 
     want = blank(16, 32)
@@ -500,7 +515,7 @@ def test_f_string_shows_a_symbol():
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(a.shape[0]):
             assert f"{i}" == str(i) and f"{i + 1!r}" == repr(i + 1)
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     assert torch.equal(result(k), ramp() * 2)
 
@@ -548,9 +563,9 @@ class Layer:
     def rows(self, src, dst):
         for i in pypto.loop(4):
             if i == 2:
-                dst[i:i + 1, :] = src[i:i + 1, :] * self.scale
+                dst[i : i + 1, :] = src[i : i + 1, :] * self.scale
             else:
-                dst[i:i + 1, :] = self.shifted(src[i:i + 1, :])
+                dst[i : i + 1, :] = self.shifted(src[i : i + 1, :])
 
 
 def test_methods_of_a_users_class():
@@ -592,7 +607,7 @@ def summed_rows(t, rows):
     acc = pypto.full([1, 32], 0.0, DT)
     for i in pypto.loop(rows):
         if i > 0:
-            acc = acc + t[i:i + 1, :]
+            acc = acc + t[i : i + 1, :]
     return acc
 
 
@@ -742,7 +757,7 @@ def test_print_runs_once_per_trace(capsys):
                 print("then")
             else:
                 print("otherwise")
-            out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
     for _ in range(3):
         assert torch.equal(result(k)[0:4], ramp()[0:4] * 2)
@@ -1007,12 +1022,25 @@ def error_of_an_op_that_is_caught(n: I32, out: I32):
 
 
 JUDGED = [
-    conditions_in_comprehensions, functions_that_read_names_bound_later, classes_in_a_kernel,
-    every_kind_of_parameter, targets_of_all_kinds, recursion_with_branches, nested_conditions,
-    loops_over_loops, static_while_round_symbolic_branches, names_of_builtins,
-    conditions_kept_in_names, defaults_by_or, helper_that_carries, flag_of_the_first_trip,
-    index_that_the_body_changes, name_deleted_on_every_trip, list_that_lives_for_one_trip,
-    product_of_elements, helper_that_is_a_generator,
+    conditions_in_comprehensions,
+    functions_that_read_names_bound_later,
+    classes_in_a_kernel,
+    every_kind_of_parameter,
+    targets_of_all_kinds,
+    recursion_with_branches,
+    nested_conditions,
+    loops_over_loops,
+    static_while_round_symbolic_branches,
+    names_of_builtins,
+    conditions_kept_in_names,
+    defaults_by_or,
+    helper_that_carries,
+    flag_of_the_first_trip,
+    index_that_the_body_changes,
+    name_deleted_on_every_trip,
+    list_that_lives_for_one_trip,
+    product_of_elements,
+    helper_that_is_a_generator,
 ]
 
 
@@ -1033,7 +1061,7 @@ def test_lambdas_that_share_a_line():
     def k(a: F32, out: F32, steps):
         pypto.set_vec_tile_shapes(1, 32)
         for i, step in enumerate(steps):
-            out[i:i + 1, :] = step(a[0:1, :])
+            out[i : i + 1, :] = step(a[0:1, :])
 
     t, out = ramp()[0], blank(16, 32)
     k(ramp(), out, (lambda t: t + 1.0, lambda t: t * 10.0, lambda t: t - 5.0))
@@ -1084,8 +1112,12 @@ def nonlocal_round_a_loop(n: I32, out: I32):
 
 @pytest.mark.parametrize(
     ("kernel", "values", "want"),
-    [(nonlocal_in_a_loop, (0,), 3), (nonlocal_in_a_branch, (1,), 3),
-     (nonlocal_in_a_branch, (0,), 1), (nonlocal_round_a_loop, (0,), 5)],
+    [
+        (nonlocal_in_a_loop, (0,), 3),
+        (nonlocal_in_a_branch, (1,), 3),
+        (nonlocal_in_a_branch, (0,), 1),
+        (nonlocal_round_a_loop, (0,), 5),
+    ],
     ids=["loop", "branch taken", "branch not taken", "round a loop"],
 )
 def test_name_of_an_outer_function_that_a_helper_rebinds(kernel, values, want):
@@ -1232,10 +1264,23 @@ def array_counted(n: I32, out: I32):
 
 @pytest.mark.parametrize(
     "kernel",
-    [list_grown, list_grown_in_place, dict_changed_in_a_branch, list_sorted_in_a_branch, set_grown,
-     attribute_counted, attribute_set_in_a_helper, class_attribute_counted,
-     function_attribute_counted, default_argument_grown, deque_grown, iterator_advanced,
-     counter_advanced, array_changed_in_a_branch, array_counted],
+    [
+        list_grown,
+        list_grown_in_place,
+        dict_changed_in_a_branch,
+        list_sorted_in_a_branch,
+        set_grown,
+        attribute_counted,
+        attribute_set_in_a_helper,
+        class_attribute_counted,
+        function_attribute_counted,
+        default_argument_grown,
+        deque_grown,
+        iterator_advanced,
+        counter_advanced,
+        array_changed_in_a_branch,
+        array_counted,
+    ],
     ids=lambda kernel: kernel.__name__,
 )
 def test_object_that_changes_under_dynamic_control_flow_is_refused(kernel):
@@ -1265,7 +1310,10 @@ def helper_called_through_a_list(n: I32, out: I32):
 
 @pytest.mark.parametrize(
     ("kernel", "want"),
-    [(lambda_made_before_the_loop, [10, 15, 16, 17]), (helper_called_through_a_list, [3, 6, 9, 12])],
+    [
+        (lambda_made_before_the_loop, [10, 15, 16, 17]),
+        (helper_called_through_a_list, [3, 6, 9, 12]),
+    ],
     ids=["lambda", "through a list"],
 )
 def test_closure_reads_what_the_last_trip_left(kernel, want):

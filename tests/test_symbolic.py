@@ -127,9 +127,11 @@ def test_concrete_symbols_on_the_host_case77():
     assert isinstance(pypto.symbolic_scalar("n"), Sym)
 
 
-@pytest.mark.parametrize("convert", [int, bool, lambda s: s.concrete(), lambda s: [1, 2][s],
-                                     lambda s: range(s)],
-                         ids=["int", "bool", "concrete", "list", "range"])
+@pytest.mark.parametrize(
+    "convert",
+    [int, bool, lambda s: s.concrete(), lambda s: [1, 2][s], lambda s: range(s)],
+    ids=["int", "bool", "concrete", "list", "range"],
+)
 def test_an_unknown_symbol_on_the_host_is_no_int_case77(convert):
     with refused(ValueError, "Not concrete value", code="F21004"):
         convert(Sym("n"))
@@ -164,7 +166,7 @@ def test_any_attribute_may_be_set_on_a_symbol():
         (lambda n: n // 0, ValueError, "Division or Mod by zero.", "F00002"),
         (lambda n: n % 0, ValueError, "Division or Mod by zero.", "F00002"),
         (lambda n: n / 0, ValueError, "Division or Mod by zero.", "F00002"),
-        (lambda n: n ** 2, TypeError, "**", "F00001"),
+        (lambda n: n**2, TypeError, "**", "F00001"),
         (lambda n: n << 1, TypeError, "<<", "F00001"),
     ],
     ids=["float", "float on the left", "None", "str", "list", "// 0", "% 0", "/ 0", "**", "<<"],
@@ -270,17 +272,17 @@ def test_slices_whose_extent_cancels_case84():
         pypto.set_vec_tile_shapes(2, 64)
         n, h = a.shape[0], 4
         for i in pypto.loop(4):
-            assert a[i * 4:i * 4 + 4, :].shape == [4, 512]
-            assert a[i * 4:(i + 1) * 4, :].shape == [4, 512]
-            assert a[(i + i) * 2:i * 4 + 3, :].shape == [3, 512]
-            assert a[i:i + 1].shape == [1, 512]
-            assert a[n - 2:n, :].shape == [2, 512]
-            assert a[(i * 2 + 1) * h:(i * 2 + 1) * h + h, :].shape == [4, 512]
-            assert a[i // 2 * 2:2 + i // 2 * 2, :].shape == [2, 512]
-            assert a[i // 4:(i + 16) // 4, :].shape == [4, 512]
+            assert a[i * 4 : i * 4 + 4, :].shape == [4, 512]
+            assert a[i * 4 : (i + 1) * 4, :].shape == [4, 512]
+            assert a[(i + i) * 2 : i * 4 + 3, :].shape == [3, 512]
+            assert a[i : i + 1].shape == [1, 512]
+            assert a[n - 2 : n, :].shape == [2, 512]
+            assert a[(i * 2 + 1) * h : (i * 2 + 1) * h + h, :].shape == [4, 512]
+            assert a[i // 2 * 2 : 2 + i // 2 * 2, :].shape == [2, 512]
+            assert a[i // 4 : (i + 16) // 4, :].shape == [4, 512]
             low = pypto.min(i * 5, n)
-            assert a[low + 1:low + 4, :].shape == [3, 512]
-            out[i * 2:(i + 1) * 2, :] = a[i * 4 + n - 16:n + 4 * i - 14, :] * 2.0
+            assert a[low + 1 : low + 4, :].shape == [3, 512]
+            out[i * 2 : (i + 1) * 2, :] = a[i * 4 + n - 16 : n + 4 * i - 14, :] * 2.0
 
     a, out = ramp(16, 512), blank(8, 512)
     k(a, out)
@@ -290,12 +292,12 @@ def test_slices_whose_extent_cancels_case84():
 @pytest.mark.parametrize(
     "cut",
     [
-        lambda a, i, n: a[i * 4:pypto.min(i * 4 + 4, n), :],
+        lambda a, i, n: a[i * 4 : pypto.min(i * 4 + 4, n), :],
         lambda a, i, n: a[0:n],
         lambda a, i, n: a[i:n, :],
         lambda a, i, n: a[:, 0:32],
-        lambda a, i, n: a[i // 4:(i + 3) // 4, :],
-        lambda a, i, n: a[i:i * 2, :],
+        lambda a, i, n: a[i // 4 : (i + 3) // 4, :],
+        lambda a, i, n: a[i : i * 2, :],
     ],
     ids=["min", "dim", "unrelated", "whole dynamic dim", "floor", "scaled"],
 )
@@ -359,7 +361,7 @@ def test_conditional_expression_selects_a_value_case45():
         pypto.set_vec_tile_shapes(1, 32)
         for i in pypto.loop(4):
             c = 1 if i == 0 else 2
-            out[i:i + 1, :] = pypto.view(a, [1, 32], [c * 4, 0]) * 1.0
+            out[i : i + 1, :] = pypto.view(a, [1, 32], [c * 4, 0]) * 1.0
 
     out, want = blank(16, 32), blank(16, 32)
     k(ramp(), out)
@@ -426,7 +428,7 @@ def taken_by_value(a: ROWS, n: I32, out: F32):
     if not row:
         out[0:1, :] = a[0:1, :] * 3.0
     else:
-        out[0:1, :] = a[row:row + 1, :] * 2.0
+        out[0:1, :] = a[row : row + 1, :] * 2.0
 
 
 @pytest.mark.parametrize(
@@ -437,7 +439,7 @@ def test_branches_on_mixed_conditions(n, rows, want):
     taken_by_value(a, ints(*n), out)
     # A view past the end of its source has no valid rows, so nothing is written.
     nothing = want is None
-    assert torch.equal(out, blank(1, 32) if nothing else a[want:want + 1] * (2 if want else 3))
+    assert torch.equal(out, blank(1, 32) if nothing else a[want : want + 1] * (2 if want else 3))
 
 
 def test_elements_drive_views_branches_and_loops_case92():
@@ -448,7 +450,7 @@ def test_elements_drive_views_branches_and_loops_case92():
             for j in pypto.loop(table[b, 0]):
                 block = table[b, j + 1]
                 if block % 2 == 0:
-                    out[(b * 3 + j) * 2:(b * 3 + j) * 2 + 2, :] = (
+                    out[(b * 3 + j) * 2 : (b * 3 + j) * 2 + 2, :] = (
                         pypto.view(a, [2, 32], [block * 2, 0]) * 1.0
                     )
 
@@ -538,7 +540,7 @@ def test_fill_value_and_store_take_symbols():
         pypto.set_vec_tile_shapes(8)
         for i in pypto.loop(2):
             t = pypto.full([8], n[i] * 2, pypto.DT_INT32)
-            out[i * 8:i * 8 + 8] = t
+            out[i * 8 : i * 8 + 8] = t
         out[n[2]] = n[0] - 100
 
     out = trail(16)
@@ -554,10 +556,10 @@ def test_dynamic_local_is_a_target_and_a_source_of_views():
         buf = pypto.tensor([n * 2, 32], DT)
         assert isinstance(buf.shape[0], Sym)
         for i in pypto.loop(n):
-            buf[i * 2:i * 2 + 1, :] = a[i:i + 1, :] * 2.0
-            pypto.assemble(a[i:i + 1, :] * 3.0, [i * 2 + 1, 0], buf)
+            buf[i * 2 : i * 2 + 1, :] = a[i : i + 1, :] * 2.0
+            pypto.assemble(a[i : i + 1, :] * 3.0, [i * 2 + 1, 0], buf)
         for i in pypto.loop(n):
-            out[i:i + 1, :] = buf[i * 2:i * 2 + 1, :] + buf[i * 2 + 1:i * 2 + 2, :]
+            out[i : i + 1, :] = buf[i * 2 : i * 2 + 1, :] + buf[i * 2 + 1 : i * 2 + 2, :]
 
     for rows in (1, 6, 0):
         out = blank(rows, 32)
