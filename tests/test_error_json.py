@@ -145,12 +145,13 @@ def test_values_that_json_does_not_have_are_texts():
     problem = error(
         ValueError,
         "wrong",
+        rule="tail",
         value=np.float32(0.5),
         limit=[1, (2, pypto.DT_FP32), None],
         loc=Loc("nowhere.py", 7, 3, 7, 9),
     )
     document = json.loads(json.dumps(problem.to_json()))
-    assert document["value"] == "0.5"
+    assert (document["rule"], document["value"]) == ("tail", "0.5")
     assert document["limit"] == [1, [2, str(pypto.DT_FP32)], None]
     assert (document["line"], document["column"], document["end_column"]) == (7, 4, 10)
 

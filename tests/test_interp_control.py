@@ -323,6 +323,55 @@ def test_given_valid_extents_stay_within_view_and_data(offset, given, said):
     assert run(text, *good)[2].tolist() == [[6, 7], [0, 0]]
 
 
+@pytest.mark.parametrize(
+    ("node", "n", "said"),
+    [
+        ("full(size=(4, 2), fill_value=fp32(1.0), dtype=DT_FP32, valid_shape=(%0, 2))", 5,
+         "full(): valid_shape 5 on axis 0 is not within 0..4"),
+        ("full(size=(4, 2), fill_value=fp32(1.0), dtype=DT_FP32, valid_shape=(%0, 2))", -1,
+         "full(): valid_shape -1 on axis 0 is not within 0..4"),
+        ("reshape(x, shape=(4, 2))", 7,
+         "reshape: valid_shape 7 on axis 0 is not within 0..4 (`x`)"),
+    ],
+)  # fmt: skip
+def test_valid_extents_that_are_known_only_at_run_time(node, n, said):
+    text = f"""
+graph g:
+  param i : int32[1]
+  param x : fp32[2, 4]
+  param out : fp32[4, 2]
+  %0 = item(i, index=(0,)) : int
+  %1 = {node} : fp32[4, 2] valid [%0, 2]   # k.py:5
+  %2 = assemble(%1, out, offsets=(0, 0)) : fp32[4, 2] in out
+"""
+    arrays = ramp(2, 4), np.full((4, 2), 9, F32)
+    problem = fails(IndexError, text, np.array([n], np.int32), *arrays)
+    assert (problem.code, problem.loc.line, problem.text) == ("F00008", 5, said)
+    *_, out = run(text, np.array([1], np.int32), *arrays)
+    assert (out[1:] == 9).all()
+    assert out[0].tolist() == ([1, 1] if "full" in node else [0, 1])
+
+
+def test_expanded_extents_hold_no_more_than_their_source():
+    text = """
+graph g:
+  param i : int32[1]
+  param x : fp32[1, 4]
+  param out : fp32[2, 4]
+  %0 = item(i, index=(0,)) : int
+  %1 = view(x, shape=(1, 4), offsets=(0, 1)) : fp32[1, 4] valid [1, 3]
+  %2 = expand_clone(%1, shape=(2, 4), valid_shape=(2, %0)) : fp32[2, 4] valid [2, min(%0, 3)]
+  %3 = assemble(%2, out, offsets=(0, 0)) : fp32[2, 4] in out
+"""
+    for n, said in ((4, "4 on axis 1 is not within 0..3"), (-1, "-1 on axis 1 is not within 0..3")):
+        problem = fails(
+            IndexError, text, np.array([n], np.int32), ramp(1, 4), np.zeros((2, 4), F32)
+        )
+        assert problem.text == f"expand_clone(): valid_shape {said} (a view of `x`)"
+    *_, out = run(text, np.array([2], np.int32), ramp(1, 4), np.zeros((2, 4), F32))
+    assert out.tolist() == [[1, 2, 0, 0]] * 2
+
+
 def test_an_element_out_of_range():
     text = """
 graph g:

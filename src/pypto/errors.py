@@ -339,12 +339,13 @@ def error(
     fix: str | None = None,
     loc: Loc | None = None,
     kind: type[PyptoError] = FeError,
+    rule: str | None = None,
     value: object = None,
     limit: object = None,
 ) -> PyptoError:
     """An error to raise.  The code follows from the builtin class unless it is given."""
     made = error_class(kind, builtin)
-    return made(text, code=code, loc=loc, fix=fix, value=value, limit=limit)
+    return made(text, code=code, loc=loc, fix=fix, rule=rule, value=value, limit=limit)
 
 
 def not_supported(what: str, fix: str | None = None, loc: Loc | None = None) -> PyptoError:

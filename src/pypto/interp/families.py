@@ -14,7 +14,7 @@ import numpy as np
 
 from pypto.errors import InternalError
 from pypto.interp.integers import Frame
-from pypto.interp.plan import Get, Plan, Step, box, fresh, static
+from pypto.interp.plan import Get, Plan, Step, box, check_valid, fresh, static
 from pypto.ir.dtype import DataType, scalar
 from pypto.ir.graph import Node, Value
 from pypto.ir.op import Arg, Family, NumberRule, Out, Slot
@@ -273,4 +273,27 @@ def compute(plan: Plan, node: Node) -> Step:
         raise InternalError(
             f"the interpreter has no handler for the family {node.op.family.value} ({node.op.name})"
         )
-    return handler(plan, node)
+    step = handler(plan, node)
+    check = _check_given(plan, node)
+    if check is None:
+        return step
+
+    def checked(f: Frame) -> None:
+        check(f)
+        step(f)
+
+    return checked
+
+
+def _check_given(plan: Plan, node: Node) -> Step | None:
+    """A check of the argument `valid_shape`, where its numbers are known only now."""
+    given = node.attrs.get("valid_shape")
+    if given is None:
+        return None
+    limits = list(node.result.tensor.shape)
+    for value in node.operands:
+        # An axis that is not expanded holds no more than its source.
+        for axis, size in enumerate(value.tensor.shape):
+            if size == limits[axis]:
+                limits[axis] = value.tensor.valid[axis]
+    return check_valid(plan, f"{node.op.name}()", given, limits)

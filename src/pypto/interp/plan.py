@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from pypto.errors import InternalError
+from pypto.errors import InternalError, error
 from pypto.interp.integers import Frame, Integers, Number, Numbers
 from pypto.ir.graph import Node, Value
-from pypto.ir.sym import Expr, SymInt
+from pypto.ir.sym import Expr, SymInt, expr, sub
 
 Step = Callable[[Frame], None]
 Get = Callable[[Frame], Any]
@@ -97,6 +97,31 @@ def static(items: Sequence[SymInt]) -> tuple[int, ...] | None:
 def box(extents: Sequence[int]) -> Box:
     """The index of the leading `extents` elements."""
     return tuple([slice(0, n) for n in extents])
+
+
+def check_valid(
+    plan: Plan, name: str, asked: Sequence[SymInt], limits: Sequence[SymInt]
+) -> Step | None:
+    """A step that refuses given valid extents beyond their limits; None where none can be."""
+    if all(
+        expr(n).bounds()[0] >= 0 and sub(limit, n).bounds()[0] >= 0
+        for n, limit in zip(asked, limits, strict=True)
+    ):
+        return None
+    numbers, sizes = plan.numbers(asked), plan.numbers(limits)
+
+    def check(f: Frame) -> None:
+        for axis, (n, limit) in enumerate(zip(numbers(f), sizes(f), strict=True)):
+            if not 0 <= n <= limit:
+                raise error(
+                    IndexError,
+                    f"{name}: valid_shape {n} on axis {axis} is not within 0..{limit}",
+                    fix=f"limit it: pypto.min(n, {limit})",
+                    value=n,
+                    limit=[0, limit],
+                )
+
+    return check
 
 
 def operand(node: Node, name: str) -> Value:

@@ -239,10 +239,10 @@ class Races:
         against, noted = _AGAINST[kind], "read" if kind == "copy" else kind
 
         def check(f: Frame) -> None:
-            window = where(f)
-            if window is None:
+            memory, window = f[slot], where(f)
+            # A name that nothing has bound yet is handed on without memory.
+            if memory is None or window is None:
                 return
-            memory = f[slot]
             shape = memory.shape
             base, start, stride = f[run]
             now = base + (f[index] - start) // stride

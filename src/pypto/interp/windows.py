@@ -16,7 +16,7 @@ import numpy as np
 
 from pypto.errors import InternalError, PyptoError, error
 from pypto.interp.integers import Frame
-from pypto.interp.plan import Get, Plan, Step, box, fresh, must_copy, operand
+from pypto.interp.plan import Get, Plan, Step, box, check_valid, fresh, must_copy, operand
 from pypto.ir.dtype import scalar
 from pypto.ir.graph import Node
 from pypto.ir.op import Slot
@@ -93,13 +93,22 @@ def _check_given(
 def _reshape(plan: Plan, node: Node) -> Step:
     source = operand(node, "input")
     memory, copy = plan.slot(source), must_copy(source, node.result)
-    shape, slot = plan.numbers(node.result.tensor.shape), plan.define(node.result)
+    type = node.result.tensor
+    shape, slot = plan.numbers(type.shape), plan.define(node.result)
+    check = check_valid(plan, "reshape", type.valid, type.shape)
 
     def step(f: Frame) -> None:
         array = f[memory]
         f[slot] = (fresh(array) if copy else array).reshape(shape(f))
 
-    return step
+    if check is None:
+        return step
+
+    def checked(f: Frame) -> None:
+        check(f)
+        step(f)
+
+    return checked
 
 
 def _alias(plan: Plan, node: Node) -> Step:
