@@ -985,7 +985,7 @@ def test_local_that_is_read_and_never_written():
         for i in pypto.loop(n[0]):
             out[i] = t[0]  # here
 
-    with refused(ValueError, "`counts`", "never written", code="F00002", at="here"):
+    with refused(ValueError, "`counts`", "never written", code="F40000", at="here"):
         k(ints(1), ints(0))
 
 

@@ -65,3 +65,17 @@ def test_an_error_says_where_and_how_to_mend_it():
     assert caught.value.code == "F21004"
     assert caught.value.loc.line == wrong._original_func.__code__.co_firstlineno + 4
     assert "offsets or valid_shape" in caught.value.fix
+
+
+def test_places_may_be_put_into_memory_that_nothing_has_written():
+    @pypto.frontend.jit
+    def k(x: pypto.Tensor([], F), n: pypto.Tensor([], pypto.DT_INT32), out: pypto.Tensor([], F)):
+        pypto.set_vec_tile_shapes(4, 8)
+        t = pypto.tensor([3, 4], F)
+        pypto.index_put_(t, (n,), x)
+        out[:] = t + 0.0
+
+    x = np.arange(12, dtype=np.float32).reshape(3, 4)
+    out = np.zeros_like(x)
+    k(x, np.array([2, 0, 1], np.int32), out)
+    assert np.array_equal(out, x[[1, 2, 0]])

@@ -66,7 +66,7 @@ def warn_of_lost(traced: list[Node], graph: Graph, rebound: dict[str, list[Loc]]
                     f"write it in place: {name}[:] = …",
                 )
     for node in traced:
-        target = _TARGETS.get(node.op.name)
+        target = _target(node)
         if node in alive or target is None:
             continue
         source = node.operands[target].node
@@ -79,8 +79,11 @@ def warn_of_lost(traced: list[Node], graph: Graph, rebound: dict[str, list[Loc]]
             )
 
 
-# Operands that a write fills without reading them.
-_TARGETS = {"assemble": 1, "move": 1, "item_set": 0}
+def _target(node: Node) -> int | None:
+    """The operand that a node writes into; what it holds already is not read as a whole."""
+    return None if node.op.writes is None else node.attrs[node.op.writes].index
+
+
 # Ops that hand memory on without computing on it.
 _PASSING = ("alias", "move")
 
@@ -135,7 +138,7 @@ def _visit(node: Node, blank: dict[Value, Value]) -> None:
     if node.op.name == "empty":
         blank[node.result] = node.result
         return
-    target = _TARGETS.get(node.op.name)
+    target = _target(node)
     for index, value in enumerate(node.operands):
         if value not in blank or index == target:
             continue
@@ -152,6 +155,7 @@ def _unwritten(node: Node, origin: Value) -> PyptoError:
     return error(
         ValueError,
         f"{label} is read but never written before: its elements hold no value",
+        code="F40000",
         loc=node.loc,
         fix="fill it first: t[:] = pypto.zeros(…), t.fill_(0), or write the part that is read",
     )

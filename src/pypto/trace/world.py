@@ -73,12 +73,12 @@ def freeze(item: Any, depth: int = 0) -> Any:
         return (functools.partial, tuple(freeze(p, depth + 1) for p in parts))
     if isinstance(item, np.ndarray) and item.nbytes <= ARRAY_BYTES:
         return (np.ndarray, str(item.dtype), item.shape, item.tobytes())
-    if hasattr(item, "data_ptr"):
-        return (Identity(item), getattr(item, "_version", 0))
-    if isinstance(item, type):
-        return (Identity(item), _named(class_parts(item) or {}, depth))
     if isinstance(item, (FunctionType, ModuleType, Tensor, np.ndarray)):
         return Identity(item)
+    if isinstance(item, type):
+        return (Identity(item), _named(class_parts(item) or {}, depth))
+    if hasattr(item, "data_ptr"):
+        return (Identity(item), getattr(item, "_version", 0))
     found = parts_of(item)
     classes = [freeze(k, depth + 1) for k in type(item).__mro__ if class_parts(k)]
     if not found and not classes:
