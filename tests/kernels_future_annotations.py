@@ -25,11 +25,13 @@ def scaled(a: pypto.Tensor, out: pypto.Tensor(dtype=pypto.DT_FP32), s: float = 2
 
 
 @pypto.frontend.jit
-def doubled_rows(a: pypto.Tensor([ROWS, 32], pypto.DT_FP32),
-                 out: pypto.Tensor([pypto.DYNAMIC, pypto.STATIC], pypto.DT_FP32)) -> None:
+def doubled_rows(
+    a: pypto.Tensor([ROWS, 32], pypto.DT_FP32),
+    out: pypto.Tensor([pypto.DYNAMIC, pypto.STATIC], pypto.DT_FP32),
+) -> None:
     pypto.set_vec_tile_shapes(1, 32)
     for i in pypto.loop(a.shape[0]):
-        out[i:i + 1, :] = a[i:i + 1, :] * 2.0
+        out[i : i + 1, :] = a[i : i + 1, :] * 2.0
 
 
 def make_shifted(offset: float):

@@ -50,7 +50,7 @@ MOVES = {
         lambda x: np.zeros((4, 0)),
     ),
     "expand to a part": (
-        lambda t: pypto.expand_clone(t, [4, 6], valid_shape=[3, 5]),
+        lambda t: pypto.expand_clone(t, [4, 6], valid_shape=[2, 5]),
         (4, 1),
         (2, 1),
         (4, 6),

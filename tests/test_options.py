@@ -267,8 +267,11 @@ def test_setters_in_a_kernel_change_no_number():
         assert pypto.get_host_options()["compile_timeout"] == 100
         out[:] = a + 1.0
 
-    run(k)
-    run(k)
+    try:
+        run(k)
+        run(k)
+    finally:
+        pypto.set_print_options(edgeitems=3, precision=4)
 
 
 def test_getters_give_what_the_setters_took():

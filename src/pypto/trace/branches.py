@@ -377,6 +377,8 @@ class Choice:
         plan: Any
         if a is b or equal(a, b):
             plan = _Held(a)
+        elif isinstance(a, Conflict) or isinstance(b, Conflict):
+            plan = _Held(a if isinstance(a, Conflict) else b)
         elif is_number(a) and is_number(b):
             value = merge.integer(sym.simple(operand(a)), sym.simple(operand(b)))
             plan = lambda results: number(settle(value, results), "")

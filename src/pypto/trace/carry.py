@@ -14,7 +14,7 @@ from typing import Any
 
 from pypto.errors import Loc, PyptoNote, PyptoWarning, error, not_supported, warn
 from pypto.ir import build, options, sym
-from pypto.ir.build import Conflict
+from pypto.ir.findings import Conflict, Failed
 from pypto.ir.graph import (
     Node,
     Region,
@@ -406,6 +406,10 @@ class Loop(Opened):
     def _plan(self, name: str, end: Any) -> Callable[[dict[Value, Value]], Any]:
         """What a name holds behind the loop, as a function of the loop's results."""
         entry = self.entry.get(name, UNBOUND)
+        if isinstance(end, Failed):
+            # Its error is told already.
+            self._leave(name)
+            return lambda results: end
         if name in self.params:
             return self._plan_carried(name, entry, end)
         for item in (end,) if self.runs else (entry, end):
@@ -467,10 +471,7 @@ class Loop(Opened):
         fits = is_number(end) if is_number(carried) else is_plain(end) and same_kind(end, carried)
         if not fits and not self._uses(param):
             # No trip reads what it starts with, so it need not be carried.
-            for unused in (param, self.flags.get(name)):
-                if unused is not None:
-                    self.slots[unused] = (self.slots[unused][0], self._itself(unused))
-            del self.params[name]
+            self._leave(name)
             return self._plan(name, end)
         flag = self.flags.get(name)
         if flag is not None:
@@ -519,6 +520,13 @@ class Loop(Opened):
         return lambda results: self._tensor_result(
             name, results[param], flag_of(results, flag), alternatives
         )
+
+    def _leave(self, name: str) -> None:
+        """Do not carry a name: its parameters stay as they are."""
+        param = self.params.pop(name, (None, None))[0]
+        for unused in (param, self.flags.get(name)):
+            if unused is not None:
+                self.slots[unused] = (self.slots[unused][0], self._itself(unused))
 
     def _uses(self, param: Value) -> bool:
         """Whether the body reads a parameter, be it through inner loops and branches."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from pypto.errors import error
 from pypto.ir import build, sym
+from pypto.ir.findings import Failed
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import LoopBounds, SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
@@ -32,6 +33,9 @@ class LoopRange:
 
 
 def _bound(x: Any) -> SymInt:
+    if isinstance(x, Failed):
+        # Its error is told already; the body is traced for the mistakes in it.
+        return 1
     if isinstance(x, Tensor):
         raise error(
             ValueError,
