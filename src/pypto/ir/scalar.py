@@ -296,7 +296,9 @@ def operand(x: Any) -> Expr:
         TypeError,
         f"Invalid type. A symbolic integer goes with ints and symbolic integers, got "
         f"{type(x).__name__}",
-        fix="use an int (compare with None by `is`)",
+        fix="compare with None by `is`"
+        if x is None
+        else "use an int; pypto.ceildiv(n, tile) counts the tiles, the last one included",
     )
 
 

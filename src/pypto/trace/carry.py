@@ -50,6 +50,7 @@ from pypto.trace.regions import (
     number,
     raw,
     refuse_write,
+    rename,
     same_kind,
     trace_loops,
     trip_count,
@@ -367,7 +368,7 @@ class Loop(Opened):
         # Valid extents that the loop carries are known behind it by the loop's own results.
         for param, result in results.items():
             if isinstance(param.type, TensorType):
-                valid = tuple(_rename(v, results) for v in param.type.valid)
+                valid = tuple(rename(v, results) for v in param.type.valid)
                 result.type = param.type.with_valid(valid)
         return results
 
@@ -581,15 +582,6 @@ class Loop(Opened):
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
             "pypto.is_loop_begin(i)",
         )
-
-
-def _rename(x: SymInt, leaves: Mapping[Value, Value]) -> SymInt:
-    if isinstance(x, int):
-        return x
-    low, high = x.bounds()
-    return sym.simple(
-        sym.substitute(x, lambda v: sym.leaf(leaves[v], low, high) if v in leaves else None)
-    )
 
 
 def _flows(node: Node, value: Value) -> Iterator[Value]:

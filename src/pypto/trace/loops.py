@@ -50,7 +50,9 @@ def _bound(x: Any) -> SymInt:
             f"Invalid value type: a loop bound must be int or symbolic scalar, got "
             f"{type(x).__name__} ({x!r})",
             code="F21004",
-            fix="pass the bound as an int argument of the kernel",
+            fix="divide with `//` or pypto.ceildiv(n, tile)"
+            if isinstance(x, float)
+            else "pass the bound as an int argument of the kernel",
         )
     return as_sym_int(x)
 

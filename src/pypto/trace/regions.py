@@ -332,3 +332,13 @@ def index_bounds(start: SymInt, stop: SymInt, step: SymInt) -> tuple[int, int]:
     else:
         found = (min(start_low, stop_low + 1), max(start_high, stop_high - 1))
     return found if found[0] <= found[1] else (-sym.INF, sym.INF)
+
+
+def rename(x: SymInt, leaves: Mapping[Value, Value]) -> SymInt:
+    """An expression with other values for its leaves, between the same bounds."""
+    if isinstance(x, int):
+        return x
+    low, high = x.bounds()
+    return sym.simple(
+        sym.substitute(x, lambda v: sym.leaf(leaves[v], low, high) if v in leaves else None)
+    )
