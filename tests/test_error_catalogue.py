@@ -60,7 +60,7 @@ def loop_with_four_bounds(a: F32, out: F32):
     under="pypto.loop(2.5)",
     code="F21004",
     builtin=ValueError,
-    fix="pass the bound as an int argument of the kernel",
+    fix="divide with `//` or pypto.ceildiv(n, tile)",
 )
 def loop_over_a_float(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -196,7 +196,7 @@ def bool_of_a_symbol(a: ROWS, out: ROWS):
     under="a.shape[0] + 1.5",
     code="F00001",
     builtin=TypeError,
-    fix="use an int (compare with None by `is`)",
+    fix="use an int; pypto.ceildiv(n, tile) counts the tiles, the last one included",
 )
 def symbol_plus_a_float(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)
@@ -210,7 +210,7 @@ def symbol_plus_a_float(a: ROWS, out: ROWS):
     under="a.shape[0] == None",
     code="F00001",
     builtin=TypeError,
-    fix="use an int (compare with None by `is`)",
+    fix="compare with None by `is`",
 )
 def symbol_beside_none(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)

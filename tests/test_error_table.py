@@ -67,7 +67,7 @@ def symbolic_view_shape(a: ROWS, out: ROWS):
     under="pypto.loop(a.shape[0] / 4)",
     code="F21004",
     builtin=ValueError,
-    fix="pass the bound as an int argument of the kernel",
+    fix="divide with `//` or pypto.ceildiv(n, tile)",
 )
 def loop_over_a_float(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
