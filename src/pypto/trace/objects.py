@@ -190,5 +190,6 @@ def equal(a: Any, b: Any) -> bool:
         return False
     try:
         return bool(a == b)
+    # The user's own `__eq__` may raise anything; what cannot be compared counts as changed.
     except Exception:
         return False
