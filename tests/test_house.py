@@ -26,6 +26,7 @@ STAGES = {"memory", "chips", "ir", "ops", "trace", "check", "interp", "cpu", "ti
 ALLOWED = {
     "knobs": set(),
     "errors": {"knobs"},
+    "loading": set(),
     "namesake": set(),
     "memory": BASE,
     "chips": {"errors"},

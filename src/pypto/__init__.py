@@ -6,51 +6,54 @@ tensors; calling it with torch tensors or NumPy arrays runs it here.
 
 from typing import Any as _Any
 
-from pypto import error, experimental, frontend, operation, platform, pypto_impl, runtime
+from pypto import loading as _loading
 from pypto import namesake as _namesake
-from pypto.ir.dtype import DataType, Element, bytes_of
-from pypto.ir.findings import absent as _absent
-from pypto.ir.handle import Tensor
-from pypto.ir.op import FUNCTIONS as _FUNCTIONS
-from pypto.ir.options import (
-    CubeTile,
-    get_codegen_options,
-    get_conv_tile_shapes,
-    get_cube_tile_shapes,
-    get_debug_options,
-    get_host_options,
-    get_pass_options,
-    get_vec_tile_shapes,
-    get_verify_options,
-    options,
-    reset_options,
-    set_codegen_options,
-    set_conv_tile_shapes,
-    set_cube_tile_shapes,
-    set_debug_options,
-    set_host_options,
-    set_matrix_size,
-    set_options,
-    set_pass_options,
-    set_semantic_label,
-    set_vec_tile_shapes,
-    set_verify_options,
-)
-from pypto.ir.scalar import SymbolicScalar, ceildiv, max, min
-from pypto.ir.show import set_print_options
-from pypto.ir.types import (
-    CachePolicy,
-    CastMode,
-    PrecisionType,
-    ReLuType,
-    RunMode,
-    SaturationMode,
-    StatusType,
-    TileOpFormat,
-    TopKAlgo,
-)
-from pypto.jit import from_torch, jit
-from pypto.trace.loops import cond, is_loop_begin, is_loop_end, loop, loop_unroll
+
+with _loading.without_collections():
+    from pypto import error, experimental, frontend, operation, platform, pypto_impl, runtime
+    from pypto.ir.dtype import DataType, Element, bytes_of
+    from pypto.ir.findings import absent as _absent
+    from pypto.ir.handle import Tensor
+    from pypto.ir.op import FUNCTIONS as _FUNCTIONS
+    from pypto.ir.options import (
+        CubeTile,
+        get_codegen_options,
+        get_conv_tile_shapes,
+        get_cube_tile_shapes,
+        get_debug_options,
+        get_host_options,
+        get_pass_options,
+        get_vec_tile_shapes,
+        get_verify_options,
+        options,
+        reset_options,
+        set_codegen_options,
+        set_conv_tile_shapes,
+        set_cube_tile_shapes,
+        set_debug_options,
+        set_host_options,
+        set_matrix_size,
+        set_options,
+        set_pass_options,
+        set_semantic_label,
+        set_vec_tile_shapes,
+        set_verify_options,
+    )
+    from pypto.ir.scalar import SymbolicScalar, ceildiv, max, min
+    from pypto.ir.show import set_print_options
+    from pypto.ir.types import (
+        CachePolicy,
+        CastMode,
+        PrecisionType,
+        ReLuType,
+        RunMode,
+        SaturationMode,
+        StatusType,
+        TileOpFormat,
+        TopKAlgo,
+    )
+    from pypto.jit import from_torch, jit
+    from pypto.trace.loops import cond, is_loop_begin, is_loop_end, loop, loop_unroll
 
 _namesake.check()
 
