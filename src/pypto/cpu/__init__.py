@@ -1,0 +1,1 @@
+"""From a graph to machine code: plan, emit LLVM IR, load, run."""
