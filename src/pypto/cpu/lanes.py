@@ -71,20 +71,14 @@ class Lanes:
     def _splat(self, scalar: str, literal: str) -> str:
         return literal if self.width == 1 else f"splat ({scalar} {literal})"
 
-    def spread(self, scalar: Reg, dtype: DataType) -> Lane:
-        """One register in every lane."""
+    def spread(self, one: Lane) -> Lane:
+        """The element of a builder of width 1 in every lane."""
         if self.width == 1:
-            return Lane(scalar, dtype)
-        kind, vector = scalar.type, self.vector(scalar.type)
-        one = self.code.let(vector, f"insertelement {vector} poison, {kind} {scalar}, i64 0")
-        return Lane(
-            self.code.let(
-                vector,
-                f"shufflevector {vector} {one}, {vector} poison, <{self.width} x i32> "
-                "zeroinitializer",
-            ),
-            dtype,
-        )
+            return one
+        kind, vector = REGISTER[one.dtype], self.type(one.dtype)
+        first = self.code.let(vector, f"insertelement {vector} poison, {kind} {one.reg}, i64 0")
+        every = f"{vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer"
+        return Lane(self.code.let(vector, f"shufflevector {every}"), one.dtype)
 
     # --- memory ----------------------------------------------------------------------------------
 
@@ -138,7 +132,7 @@ class Lanes:
         return Lane(self.code.call(kind, where, *regs), lanes[0].dtype)
 
     def fma(self, a: Lane, b: Lane, c: Lane) -> Lane:
-        """a * b + c, rounded once."""
+        """A * b + c, rounded once."""
         return self.intrinsic("fma", a, b, c)
 
     def one(self, name: str, a: Lane) -> Lane:
@@ -187,14 +181,12 @@ class Lanes:
     def cast_bits(self, a: Lane, dtype: DataType) -> Lane:
         """The same bits as another type of the same size."""
         kind = self.type(dtype)
-        return Lane(
-            self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype
-        )
+        return Lane(self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
 
     # --- choice ----------------------------------------------------------------------------------
 
     def compare(self, how: str, a: Lane, b: Lane) -> Lane:
-        """eq ne lt le gt ge, as DT_BOOL; of NaN only `ne` holds."""
+        """Eq ne lt le gt ge, as DT_BOOL; of NaN only `ne` holds."""
         if a.dtype.is_float:
             return self._two(f"fcmp {'une' if how == 'ne' else 'o' + how}", a, b, BOOL)
         sign = "" if how in ("eq", "ne") else "s" if a.dtype.kind == "i" else "u"
@@ -245,16 +237,16 @@ class Lanes:
         rounded = self.add(self.add(word, odd), self.const(INT32, 0x7FFF))
         upper = self._two("lshr", rounded, self.const(INT32, 16))
         # A NaN keeps its sign and becomes the plain one, as in ml_dtypes.
-        sign = self.bit_and(self._two("lshr", word, self.const(INT32, 16)), self.const(INT32, 0x8000))
+        sign = self.bit_and(
+            self._two("lshr", word, self.const(INT32, 16)), self.const(INT32, 0x8000)
+        )
         plain = self.bit_or(sign, self.const(INT32, 0x7FC0))
         chosen = self.select(self.is_nan(a), plain, upper)
         return Lane(self._convert("trunc", chosen, _D.DT_INT16).reg, BF16)
 
     def _convert(self, how: str, a: Lane, dtype: DataType) -> Lane:
         kind = self.type(dtype)
-        return Lane(
-            self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype
-        )
+        return Lane(self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
 
     def convert(self, a: Lane, dtype: DataType) -> Lane:
         """A number as another type: floats round to nearest, integers keep their low bits, and

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from pypto.interp.findings import Index
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, box, operand
+from pypto.ir.faults import Index
 from pypto.ir.graph import Node, Value
 from pypto.ir.op import Arg, Family, Out, Slot
 from pypto.ir.operands import slots

@@ -14,9 +14,9 @@ import numpy as np
 
 from pypto.errors import PyptoError, error
 from pypto.interp.accesses import StandIn, computes, met
-from pypto.interp.findings import Names
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Plan, Step
+from pypto.ir.faults import Names
 from pypto.ir.graph import Node, Value
 from pypto.ir.op import Family, Slot
 from pypto.ir.operands import slots

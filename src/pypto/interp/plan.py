@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from pypto.errors import InternalError, error
+from pypto.errors import InternalError
 from pypto.interp.integers import Frame, Integers, Number, Numbers
+from pypto.ir import faults
 from pypto.ir.graph import Node, Value
 from pypto.ir.sym import Expr, SymInt, expr, sub
 
@@ -111,15 +112,7 @@ def check_valid(
     numbers, sizes = plan.numbers(asked), plan.numbers(limits)
 
     def check(f: Frame) -> None:
-        for axis, (n, limit) in enumerate(zip(numbers(f), sizes(f), strict=True)):
-            if not 0 <= n <= limit:
-                raise error(
-                    IndexError,
-                    f"{name}: valid_shape {n} on axis {axis} is not within 0..{limit}",
-                    fix=f"limit it: pypto.min(n, {limit})",
-                    value=n,
-                    limit=[0, limit],
-                )
+        faults.check_valid(name, numbers(f), sizes(f))
 
     return check
 

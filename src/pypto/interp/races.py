@@ -15,9 +15,9 @@ import numpy as np
 
 from pypto.errors import PyptoError, error
 from pypto.interp.accesses import Access, accesses, handed
-from pypto.interp.findings import Index, Names, first
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step
+from pypto.ir.faults import Index, Names, first
 from pypto.ir.graph import Graph, Node, Region, Storage, Value
 from pypto.ir.sym import SymInt
 

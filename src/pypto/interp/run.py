@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from pypto.errors import InternalError, PyptoError, adopt, error
+from pypto.errors import InternalError, PyptoError, adopt
 from pypto.interp.families import compute
-from pypto.interp.findings import told
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step, fresh, must_copy
 from pypto.interp.sanitize import SanitizedPlan
 from pypto.interp.windows import CONTROL
+from pypto.ir.faults import told, zero_step
 from pypto.ir.graph import Graph, Node, Region, Value
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TensorType
@@ -265,12 +265,7 @@ def _loop(plan: Plan, node: Node, ends: Ends) -> Step:
     def step(f: Frame) -> None:
         start, stop, stride = bounds(f)
         if stride == 0:
-            raise error(
-                ValueError,
-                "the step of pypto.loop must not be 0",
-                code="F21004",
-                fix="count with a step such as 1 or -1",
-            )
+            raise zero_step()
         values = [get(f) for get in inits]
         try:
             for number in range(start, stop, stride):

@@ -15,11 +15,11 @@ import numpy as np
 
 from pypto.errors import InternalError, PyptoError, error
 from pypto.interp.births import Births
-from pypto.interp.findings import Names
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step
 from pypto.interp.races import Races
 from pypto.interp.unwritten import INVALID, UNWRITTEN, Unwritten
+from pypto.ir.faults import Names
 from pypto.ir.graph import Graph, Node, Storage, Value
 from pypto.ir.sym import SymInt
 from pypto.memory import guarded_copy

@@ -23,9 +23,9 @@ from pypto.interp.accesses import (
     handed,
     touched,
 )
-from pypto.interp.findings import Names, first
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step, box, operand
+from pypto.ir.faults import Names, first
 from pypto.ir.graph import Graph, Node, Storage, Value, walk
 from pypto.ir.op import Family
 from pypto.ir.sym import SymInt

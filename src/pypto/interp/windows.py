@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pypto.errors import InternalError, PyptoError, error
+from pypto.errors import InternalError, error
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step, box, check_valid, fresh, must_copy, operand
 from pypto.ir.dtype import scalar
+from pypto.ir.faults import check_given, check_index, negative_offset, outside
 from pypto.ir.graph import Node
 from pypto.ir.op import Slot
 from pypto.ir.show import show
@@ -49,9 +50,9 @@ def _view(plan: Plan, node: Node) -> Step:
         starts, extents, whole = offsets(f), valid(f), shape(f)
         for start in starts:
             if start < 0:
-                raise _negative("view", starts)
+                raise negative_offset("view", starts)
         if given:
-            _check_given(starts, extents, whole, data(f))
+            check_given(starts, extents, whole, data(f))
         index = tuple([slice(o, o + n) for o, n in zip(starts, extents, strict=True)])
         window = f[memory][index]
         if extents == whole:
@@ -61,33 +62,6 @@ def _view(plan: Plan, node: Node) -> Step:
             out[box(extents)] = window
 
     return step
-
-
-def _negative(name: str, starts: Sequence[int]) -> PyptoError:
-    axis = next(a for a, start in enumerate(starts) if start < 0)
-    return error(
-        IndexError,
-        f"{name}: offset {starts[axis]} on axis {axis} is negative",
-        fix="offsets count from the start of the axis, from 0",
-    )
-
-
-def _check_given(
-    starts: Sequence[int], asked: Sequence[int], shape: Sequence[int], data: Sequence[int]
-) -> None:
-    for axis, (o, n, extent, valid) in enumerate(zip(starts, asked, shape, data, strict=True)):
-        room = max(valid - o, 0)
-        if 0 <= n <= extent and n <= room:
-            continue
-        past = f"the view's {extent}" if n > extent else f"the {room} left of the data"
-        found = f"reaches past {past}" if n > 0 else "is negative"
-        raise error(
-            IndexError,
-            "View operation failed: newValidShapes cannot exceed original tensor's shape at "
-            f"dimension {axis}: valid_shape {n} {found}",
-            fix=f"give at most {min(extent, room)}, or leave valid_shape out: a view that "
-            "overhangs is cut by itself",
-        )
 
 
 def _reshape(plan: Plan, node: Node) -> Step:
@@ -156,33 +130,11 @@ def _write(plan: Plan, node: Node, put: Callable[[np.ndarray, Any, np.ndarray], 
             return
         for o, n, whole in zip(starts, counts, sizes, strict=True):
             if o < 0 or o + n > whole:
-                raise _outside(name, starts, counts, sizes, capacity(f))
+                raise outside(name, starts, counts, sizes, capacity(f))
         index = tuple([slice(o, o + n) for o, n in zip(starts, counts, strict=True)])
         put(f[memory], index, array(f))
 
     return step
-
-
-def _outside(
-    name: str,
-    starts: Sequence[int],
-    counts: Sequence[int],
-    sizes: Sequence[int],
-    shape: Sequence[int],
-) -> PyptoError:
-    """The error of a write that would leave its destination, with the numbers of the first axis."""
-    if any(start < 0 for start in starts):
-        return _negative(name, starts)
-    axis = next(a for a, (o, n) in enumerate(zip(starts, counts, strict=True)) if o + n > sizes[a])
-    first, last, size = starts[axis], starts[axis] + counts[axis] - 1, sizes[axis]
-    unit = "rows" if axis == 0 else f"positions of axis {axis}"
-    whole = f"{size}-row" if axis == 0 else f"{size}-long"
-    fitting = [max(min(n, s - o), 0) for o, n, s in zip(starts, counts, sizes, strict=True)]
-    return error(
-        IndexError,
-        f"{name} writes {unit} {first}..{last} of a {whole} tensor; give valid_shape={fitting}",
-        fix=f"limit the source: pypto.view(t, {list(shape)}, …, valid_shape={fitting})",
-    )
 
 
 def _store(memory: np.ndarray, index: Any, values: np.ndarray) -> None:
@@ -212,16 +164,6 @@ def _move(plan: Plan, node: Node) -> Step:
 # --- elements ------------------------------------------------------------------------------------
 
 
-def _check_index(index: Sequence[int], extents: Sequence[int]) -> None:
-    for axis, (i, n) in enumerate(zip(index, extents, strict=True)):
-        if not 0 <= i < n:
-            raise error(
-                IndexError,
-                f"index {i} is out of range for axis {axis} with extent {n}",
-                fix=f"an index is at least 0 and at most {n - 1}" if n else "the axis is empty",
-            )
-
-
 def _item(plan: Plan, node: Node) -> Step:
     source = operand(node, "input")
     memory, valid = plan.slot(source), plan.numbers(source.tensor.valid)
@@ -229,7 +171,7 @@ def _item(plan: Plan, node: Node) -> Step:
 
     def step(f: Frame) -> None:
         at = index(f)
-        _check_index(at, valid(f))
+        check_index(at, valid(f))
         f[slot] = int(f[memory][at])
 
     return step
@@ -243,7 +185,7 @@ def _item_set(plan: Plan, node: Node) -> Step:
 
     def step(f: Frame) -> None:
         at = index(f)
-        _check_index(at, size(f))
+        check_index(at, size(f))
         f[memory][at] = scalar(value(f), dtype)
         f[slot] = f[memory]
 

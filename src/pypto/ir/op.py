@@ -146,8 +146,8 @@ class Op:
     check: Callable[[Sequence[TensorType], Attrs], None] | None = None
     warns: Callable[[Sequence[TensorType], Attrs], str | None] | None = None
     misuse: str = ""  # the way out when its arguments do not bind
-    # MAP: what it does to one element, (lanes, *operands in compute type, **attrs); REDUCE and SCAN:
-    # how two elements become one.  `lanes` is the builder that the back end hands in.
+    # MAP: what it does to one element, (lanes, *operands in compute type, **attrs).  REDUCE and
+    # SCAN: how two elements become one.  `lanes` is the builder that the back end hands in.
     lane: Callable[..., Any] | None = None
     torch: str = ""  # the same in torch, as an expression over the argument names, for tests
     tolerance: float = 0.0  # allowed ulps against torch

@@ -1,0 +1,153 @@
+"""What all parts of the emitter share while the code of one graph is written.
+
+The function that is being written, where each tensor lies, the register of each integer, the arena,
+and the places at which a run may end in an error.  A tensor is let go behind the node that needs it
+last; memory that several tensors lie in is free when all of them are gone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from pypto.cpu.buffers import Arena, Mem, Root, row_major
+from pypto.cpu.code import Function, Module, Reg, i64
+from pypto.cpu.integers import Integers
+from pypto.cpu.lanes import MEMORY
+from pypto.cpu.target import Target
+from pypto.errors import InternalError, PyptoError, not_supported
+from pypto.ir.dtype import DataType
+from pypto.ir.faults import division_by_zero
+from pypto.ir.graph import Graph, Node, Value
+from pypto.ir.sym import SymInt
+
+# Words of the block through which a run tells what went wrong: the place of the fault, its numbers,
+# the index of every open loop.
+SITE, NUMBERS, TRIPS, CONTEXT_WORDS = 0, 1, 24, 40
+
+Make = Callable[[list[int]], PyptoError]
+
+
+class Fault(NamedTuple):
+    """A place at which a run may end: the node, the error from its numbers, the open loops."""
+
+    node: Node
+    make: Make
+    numbers: int
+    loops: tuple[str, ...]
+
+
+class Emission:
+    """The state of emitting one graph."""
+
+    def __init__(self, graph: Graph, target: Target) -> None:
+        self.graph = graph
+        self.target = target
+        self.module = Module()
+        self.ints = Integers(self._divided_by_zero)
+        self.mems: dict[Value, Mem] = {}
+        self.arena = Arena()
+        self.faults: list[Fault] = []
+        self.loops: list[tuple[str, Reg]] = []  # the name and index of every open loop
+        self.node: Node | None = None  # the node whose code is being written
+        self._code: Function | None = None
+
+    # --- functions -------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> Function:
+        assert self._code is not None
+        return self._code
+
+    @contextmanager
+    def writing(self, function: Function) -> Iterator[None]:
+        """Write into another function, with an arena of its own."""
+        before, arena = self._code, self.arena
+        self._code = self.ints.code = function
+        self.arena = Arena()
+        yield
+        self._code = self.ints.code = before
+        self.arena = arena
+
+    # --- tensors ---------------------------------------------------------------------------------
+
+    def mem(self, value: Value) -> Mem:
+        found = self.mems.get(value)
+        if found is None:
+            raise InternalError(f"the tensor {value} is used before it is made")
+        return found
+
+    def bind(self, value: Value, mem: Mem) -> Mem:
+        """Say where a tensor lies."""
+        self.mems[value] = mem
+        if mem.root is not None:
+            mem.root.uses += 1
+        return mem
+
+    def let_go(self, value: Value) -> None:
+        """Nothing behind here needs the tensor."""
+        mem = self.mems.pop(value, None)
+        if mem is not None and mem.root is not None:
+            self.release(mem.root)
+
+    def release(self, root: Root) -> None:
+        root.uses -= 1
+        if root.uses == 0:
+            self.arena.give_back(root)
+
+    def take(self, dtype: DataType, shape: Sequence[SymInt]) -> Mem:
+        """Memory of the kernel's own; the caller binds or releases it."""
+        extents = tuple(n for n in shape if isinstance(n, int))
+        if len(extents) != len(shape):
+            raise not_supported("memory whose size is known only at run time, in machine code")
+        size = dtype.bytes
+        for n in extents:
+            size *= n
+        root = self.arena.take(size)
+        pointer = self.code.at("i8", "%arena", str(root.offset))
+        return Mem(pointer, tuple(i64(s) for s in row_major(extents)), dtype, root)
+
+    def make(self, value: Value) -> Mem:
+        """Memory for a tensor that is made here."""
+        type = value.tensor
+        return self.bind(value, self.take(type.dtype, type.shape))
+
+    def strides_of(self, shape: Sequence[SymInt]) -> tuple[Reg, ...]:
+        """Strides of row-major memory whose extents may be known only at run time."""
+        strides = [i64(1)] * len(shape)
+        for axis in range(len(shape) - 2, -1, -1):
+            strides[axis] = self.code.mul(strides[axis + 1], self.ints.of(shape[axis + 1]))
+        return tuple(strides)
+
+    def window(self, mem: Mem, offsets: Sequence[Reg]) -> Mem:
+        """The tensor from some offset on."""
+        at = i64(0)
+        for offset, stride in zip(offsets, mem.strides, strict=True):
+            at = self.code.add(at, self.code.mul(offset, stride))
+        return mem._replace(pointer=self.code.at(MEMORY[mem.dtype], mem.pointer, at))
+
+    # --- faults ----------------------------------------------------------------------------------
+
+    def fault(self, wrong: Reg, numbers: Sequence[Reg], make: Make) -> None:
+        """End the run where `wrong` holds, with the error that `make` gives for the numbers."""
+        if wrong == "false":
+            return
+        code = self.code
+        assert self.node is not None
+        site = len(self.faults)
+        names = tuple(name for name, _ in self.loops)
+        self.faults.append(Fault(self.node, make, len(numbers), names))
+        bad, good = code.module.label(), code.module.label()
+        code.branch(wrong, bad, good)
+        code.start(bad)
+        words = [(SITE, i64(site + 1))]
+        words += [(NUMBERS + k, n) for k, n in enumerate(numbers)]
+        words += [(TRIPS + k, index) for k, (_, index) in enumerate(self.loops)]
+        for word, number in words:
+            code.store(number, code.at("i64", "%context", str(word)))
+        code.ret(Reg("1", "i32"))
+        code.start(good)
+
+    def _divided_by_zero(self, wrong: Reg) -> None:
+        self.fault(wrong, (), lambda numbers: division_by_zero())
