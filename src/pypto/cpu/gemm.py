@@ -364,7 +364,28 @@ class _Emitter:
             offset = code.add(code.mul(i, self.rsa), code.mul(p, self.csa))
             a = code.at(kind.memory, self.a, offset)
             c = code.at(kind.word, self.c, code.add(code.mul(i, self.rsc), j))
-            given = (a, self.rsa, self.csa, copies, rs, cs, m, k)
-            code.call("void", copy(code.module, kind), *given)
-            block = _Block(copies, rs, cs, self.scratch, c, self.rsc, m, n, words, add)
+            place = (a, self.rsa, self.csa)
+            there = (copies, rs, cs)
+            copied = self._copied()
+            if copied == "true":
+                code.call("void", copy(code.module, kind), *place, *there, m, k)
+                place = there
+            elif copied != "false":
+                with code.when(copied):
+                    code.call("void", copy(code.module, kind), *place, *there, m, k)
+                place = tuple(
+                    code.let(x.type, f"select i1 {copied}, {x.type} {y}, {x.type} {x}")
+                    for x, y in zip(place, there, strict=True)
+                )
+            block = _Block(*place, self.scratch, c, self.rsc, m, n, words, add)
             _tiles(code, kind, block)
+
+    def _copied(self) -> Reg:
+        """Whether A is copied: to widen it, or because it is large and read often."""
+        code = self.code
+        if self.kind.dtype is not FP32:
+            return Reg("true", "i1")
+        size = code.mul(self.m, self.k)
+        if size.isdigit():
+            return Reg("true" if int(size) >= LARGE else "false", "i1")
+        return code.compare("sge", size, i64(LARGE))
