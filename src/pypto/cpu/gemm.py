@@ -25,7 +25,7 @@ from pypto.cpu import gemv
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.gemv import matrix_vector
 from pypto.cpu.lanes import FP32, INT32, Lane, Lanes
-from pypto.cpu.panels import Kind, copy, kind_of, multiple, pack, word_count
+from pypto.cpu.panels import INT8, Kind, copy, kind_of, multiple, pack, word_count
 from pypto.cpu.target import Target
 from pypto.ir.dtype import DataType
 
@@ -73,7 +73,7 @@ def _micro(module: Module, kind: Kind, vectors: int, edge: bool) -> str:
     tile of C of `kind.rows` rows and `vectors` registers.  An edge takes the rows and columns of C
     that exist as well, `i64 m, i64 n`.
     """
-    key = ("micro", kind._replace(dtype=INT32 if kind.per == 2 else FP32), vectors, edge)
+    key = ("micro", kind._replace(dtype=INT8 if kind.per == 2 else FP32), vectors, edge)
     return "@" + module.once(key, lambda name: _emit_micro(module, kind, vectors, edge, name))
 
 
@@ -87,7 +87,8 @@ def _emit_micro(module: Module, kind: Kind, vectors: int, edge: bool, name: str)
     for row in range(kind.rows):
         # Rows that do not exist repeat the last one, and are not stored.
         index = code.least(i64(row), code.sub(m, i64(1))) if edge else i64(row)
-        starts.append(code.at(kind.word, a, code.mul(index, rs)))
+        start = code.at(kind.word, a, code.mul(index, rs))
+        starts.append(code.let("ptr", f'call ptr asm "", "=r,0"(ptr {start})'))
     sums = [[code.local(kind.vector) for _ in range(vectors)] for _ in starts]
     for one in (one for row in sums for one in row):
         code.store(Reg("zeroinitializer", kind.vector), one)
@@ -126,7 +127,7 @@ def _step(
     ]
     for start, into in zip(starts, sums, strict=True):
         word = code.load(kind.word, code.at(kind.word, start, where), 4)
-        many = lanes.spread(word, FP32)
+        many = lanes.spread(Lane(word, kind.result))
         for column, to in zip(columns, into, strict=True):
             before = code.load(kind.vector, to)
             code.store(_multiply(code, kind, Reg(many.reg, kind.vector), column, before), to)
@@ -195,7 +196,7 @@ def _store_edge(
     masks = []
     for v in range(len(sums[0])):
         left = code.let("i32", f"sub i32 {width}, {v * kind.lanes}")
-        many = lanes.spread(left, INT32)
+        many = lanes.spread(Lane(left, INT32))
         masks.append(code.let(mask_type, f"icmp slt <{kind.lanes} x i32> <{counted}>, {many.reg}"))
     four = Reg("4", "i32")
     for row, into in enumerate(sums):

@@ -9,7 +9,7 @@ that fill no register one by one.
 from __future__ import annotations
 
 from pypto.cpu.code import Function, Module, Reg, i64
-from pypto.cpu.lanes import FP32, INT32, Lane, Lanes
+from pypto.cpu.lanes import FP32, Lane, Lanes
 from pypto.cpu.panels import Kind, multiple, shuffle
 
 # Elements of k in one go: the vector, widened, stays in L1 beside the rows that pass it.
@@ -30,7 +30,7 @@ class _Emitter:
 
     def __init__(self, module: Module, kind: Kind, name: str) -> None:
         self.kind = kind
-        self.dtype = INT32 if kind.per == 2 else FP32
+        self.dtype = kind.result
         self.a, self.rs, self.cs = Reg("%a", "ptr"), Reg("%rs", "i64"), Reg("%cs", "i64")
         self.y, self.ys = Reg("%y", "ptr"), Reg("%ys", "i64")
         x, xs, m, k = Reg("%x", "ptr"), Reg("%xs", "i64"), Reg("%m", "i64"), Reg("%k", "i64")
@@ -183,7 +183,7 @@ class _Emitter:
         whole = multiple(code, self.depth, kind.lanes)
 
         def onto(k: Reg, to: Reg) -> None:
-            x = self.lanes.spread(Reg(self._of_x(1, k).reg, kind.word), self.dtype)
+            x = self.lanes.spread(self._of_x(1, k))
             self._onto(self._wide(kind.lanes, self._element(i, k)), x, to)
 
         with code.loop(i64(0), whole, kind.lanes) as k:

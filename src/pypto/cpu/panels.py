@@ -39,8 +39,13 @@ class Kind(NamedTuple):
         return 2 if self.dtype is INT8 else 1
 
     @property
+    def result(self) -> DataType:
+        """The type of the sums, which is that of words too."""
+        return INT32 if self.dtype is INT8 else FP32
+
+    @property
     def word(self) -> str:
-        return "i32" if self.dtype is INT8 else "float"
+        return MEMORY[self.result]
 
     @property
     def vector(self) -> str:
