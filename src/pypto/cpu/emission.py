@@ -14,11 +14,11 @@ from typing import NamedTuple
 from pypto.cpu.buffers import Arena, Mem, Root, row_major
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.integers import Integers
-from pypto.cpu.lanes import MEMORY
+from pypto.cpu.lanes import MEMORY, Lanes
 from pypto.cpu.target import Target
 from pypto.errors import InternalError, PyptoError, not_supported
+from pypto.ir import faults, sym
 from pypto.ir.dtype import DataType
-from pypto.ir.faults import division_by_zero
 from pypto.ir.graph import Graph, Node, Value
 from pypto.ir.sym import SymInt
 
@@ -41,9 +41,10 @@ class Fault(NamedTuple):
 class Emission:
     """The state of emitting one graph."""
 
-    def __init__(self, graph: Graph, target: Target) -> None:
+    def __init__(self, graph: Graph, target: Target, builder: type[Lanes]) -> None:
         self.graph = graph
         self.target = target
+        self.builder = builder
         self.module = Module()
         self.ints = Integers(self._divided_by_zero)
         self.mems: dict[Value, Mem] = {}
@@ -108,10 +109,19 @@ class Emission:
         pointer = self.code.at("i8", "%arena", str(root.offset))
         return Mem(pointer, tuple(i64(s) for s in row_major(extents)), dtype, root)
 
+    def drop(self, mem: Mem) -> None:
+        """Give back memory that no tensor lies in."""
+        assert mem.root is not None and mem.root.uses == 0
+        self.arena.give_back(mem.root)
+
     def make(self, value: Value) -> Mem:
         """Memory for a tensor that is made here."""
         type = value.tensor
         return self.bind(value, self.take(type.dtype, type.shape))
+
+    def valid(self, value: Value) -> tuple[Reg, ...]:
+        """The valid extents of a tensor."""
+        return self.ints.all(value.tensor.valid)
 
     def strides_of(self, shape: Sequence[SymInt]) -> tuple[Reg, ...]:
         """Strides of row-major memory whose extents may be known only at run time."""
@@ -125,7 +135,11 @@ class Emission:
         at = i64(0)
         for offset, stride in zip(offsets, mem.strides, strict=True):
             at = self.code.add(at, self.code.mul(offset, stride))
-        return mem._replace(pointer=self.code.at(MEMORY[mem.dtype], mem.pointer, at))
+        return self.moved(mem, at)
+
+    def moved(self, mem: Mem, offset: Reg) -> Mem:
+        """The same memory from another element on."""
+        return mem._replace(pointer=self.code.at(MEMORY[mem.dtype], mem.pointer, offset))
 
     # --- faults ----------------------------------------------------------------------------------
 
@@ -149,5 +163,39 @@ class Emission:
         code.ret(Reg("1", "i32"))
         code.start(good)
 
+    def check_given(self, name: str, asked: Sequence[SymInt], limits: Sequence[SymInt]) -> None:
+        """Refuse given valid extents beyond their limits, where that is not known to hold."""
+        pairs = list(zip(asked, limits, strict=True))
+        if all(
+            sym.expr(n).bounds()[0] >= 0 and sym.sub(limit, n).bounds()[0] >= 0
+            for n, limit in pairs
+        ):
+            return
+        wrong = Reg("false", "i1")
+        for n, limit in pairs:
+            wrong = self.either(wrong, self.outside(self.ints.of(n), self.ints.of(limit)))
+        count = len(pairs)
+
+        def make(numbers: list[int]) -> PyptoError:
+            return caught(lambda: faults.check_valid(name, numbers[:count], numbers[count:]))
+
+        self.fault(wrong, (*self.ints.all(asked), *self.ints.all(limits)), make)
+
+    def outside(self, n: Reg, limit: Reg) -> Reg:
+        """Whether `n` is not within 0..limit."""
+        return self.code.compare("ugt", n, self.code.most(limit, i64(0)))
+
+    def either(self, a: Reg, b: Reg) -> Reg:
+        return b if a == "false" else self.code.let("i1", f"or i1 {a}, {b}")
+
     def _divided_by_zero(self, wrong: Reg) -> None:
-        self.fault(wrong, (), lambda numbers: division_by_zero())
+        self.fault(wrong, (), lambda numbers: faults.division_by_zero())
+
+
+def caught(check: Callable[[], None]) -> PyptoError:
+    """The error of a check that the numbers of a fault cannot pass."""
+    try:
+        check()
+    except PyptoError as found:
+        return found
+    raise InternalError("a run ended in a fault whose numbers are in order")

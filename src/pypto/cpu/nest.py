@@ -16,9 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pypto.cpu.buffers import Mem, number
-from pypto.cpu.code import Function, Module, Reg, i64
+from pypto.cpu.code import Function, Reg, i64
+from pypto.cpu.emission import Emission
 from pypto.cpu.lanes import MEMORY, Lane, Lanes
-from pypto.cpu.target import Target
+from pypto.ir.dtype import DataType
 
 
 class Walked(NamedTuple):
@@ -28,77 +29,81 @@ class Walked(NamedTuple):
     strides: tuple[Reg, ...]
 
 
-class Cursor:
-    """One vector of the box: loads and stores the walked tensors there."""
+class Cursor(NamedTuple):
+    """One vector of the box: where each tensor stands there, and the numbers of the nest."""
 
-    def __init__(
-        self, lanes: Lanes, places: list[Reg], repeated: dict[int, Lane], kinds: list[Mem]
-    ) -> None:
-        self.lanes = lanes
-        self._places = places
-        self._repeated = repeated
-        self._kinds = kinds
+    lanes: Lanes
+    places: list[Reg]
+    numbers: list[Reg]
+    dtypes: tuple[DataType, ...]
+    repeated: dict[int, Lane]
 
     def load(self, k: int) -> Lane:
         """The elements of tensor `k`, as they are stored."""
-        if k in self._repeated:
-            return self.lanes.spread(self._repeated[k])
-        return self.lanes.load(self._places[k], self._kinds[k].dtype)
+        if k in self.repeated:
+            return self.lanes.spread(self.repeated[k])
+        return self.lanes.load(self.places[k], self.dtypes[k])
 
     def store(self, k: int, lane: Lane) -> None:
-        self.lanes.store(lane, self._places[k])
+        self.lanes.store(lane, self.places[k])
 
 
 Body = Callable[[Cursor], None]
 
 
 class Form(NamedTuple):
-    """What functions of nests differ in: extents and strides, None where known only at run time."""
+    """What functions of nests differ in: integers are None where known only at run time."""
 
     key: object
+    dtypes: tuple[DataType, ...]
     extents: tuple[int | None, ...]
     strides: tuple[tuple[int | None, ...], ...]
+    numbers: tuple[int | None, ...]
     written: frozenset[int]
+    single: bool
     exact: bool
 
 
 def walk(
-    code: Function,
-    target: Target,
-    builder: type[Lanes],
+    e: Emission,
     key: object,
     extents: Sequence[Reg],
     tensors: Sequence[Walked],
     body: Body,
-    written: frozenset[int] = frozenset(),
+    *,
+    written: Sequence[int],
+    numbers: Sequence[Reg] = (),
+    single: bool = False,
     exact: bool = False,
     weight: int = 1,
 ) -> None:
     """Call the function that runs `body` over a box; `key` tells bodies apart.
 
-    `written` are the tensors that it stores to.  `weight` is how many vectors the body keeps alive, which limits how many are interleaved.
+    `written` are the tensors that it stores to; `numbers` are integers that it needs.  `single`
+    gives it one element at a time.  `weight` is how many vectors it keeps alive, which limits how
+    many are interleaved.
     """
     if any(number(n) == 0 for n in extents):
         return
-    axes, strides = _merged(extents, [t.strides for t in tensors])
+    axes, strides = _merged(e.code, extents, [t.strides for t in tensors])
     form = Form(
-        (key, tuple(t.mem.dtype for t in tensors)),
+        key,
+        tuple(t.mem.dtype for t in tensors),
         tuple(number(n) for n in axes),
         tuple(tuple(number(s) for s in row) for row in strides),
-        written,
+        tuple(number(n) for n in numbers),
+        frozenset(written),
+        single,
         exact,
     )
-    kinds = [t.mem for t in tensors]
-    name = code.module.once(
-        form, lambda name: _function(code.module, name, target, builder, form, kinds, body, weight)
-    )
-    dynamic = [n for n in axes if number(n) is None]
-    dynamic += [s for row in strides for s in row if number(s) is None]
-    code.call("void", f"@{name}", *(t.mem.pointer for t in tensors), *dynamic)
+    name = e.module.once(form, lambda name: _Nest(e, form, body, weight).function(name))
+    given = [*axes, *(s for row in strides for s in row), *numbers]
+    dynamic = [n for n in given if number(n) is None]
+    e.code.call("void", f"@{name}", *(t.mem.pointer for t in tensors), *dynamic)
 
 
 def _merged(
-    extents: Sequence[Reg], strides: Sequence[Sequence[Reg]]
+    code: Function, extents: Sequence[Reg], strides: Sequence[Sequence[Reg]]
 ) -> tuple[list[Reg], list[list[Reg]]]:
     """The same box with as few axes as can be told now."""
     kept = [a for a, n in enumerate(extents) if number(n) != 1]
@@ -107,14 +112,13 @@ def _merged(
     at = 0
     while at + 1 < len(axes):
         inner = number(axes[at + 1])
-        outer = number(axes[at])
-        joined = inner is not None and outer is not None
+        joined = inner is not None
         for row in rows:
             far, near = number(row[at]), number(row[at + 1])
             if far is None or near is None or inner is None or far != near * inner:
                 joined = False
         if joined:
-            axes[at : at + 2] = [i64(outer * inner)]  # type: ignore[operator]
+            axes[at : at + 2] = [code.mul(axes[at], axes[at + 1])]
             for row in rows:
                 row[at : at + 2] = [row[at + 1]]
         else:
@@ -124,132 +128,107 @@ def _merged(
     return axes, rows
 
 
-def _function(
-    module: Module,
-    name: str,
-    target: Target,
-    builder: type[Lanes],
-    form: Form,
-    kinds: list[Mem],
-    body: Body,
-    weight: int,
-) -> Function:
-    pointers = [Reg(module.register(), "ptr") for _ in kinds]
-    dynamic: list[Reg] = []
+class _Nest:
+    """The function of one form while it is written."""
 
-    def given(n: int | None) -> Reg:
+    def __init__(self, e: Emission, form: Form, body: Body, weight: int) -> None:
+        self._module = e.module
+        self._builder = e.builder
+        self._lanes = e.target.lanes
+        self._widest = self._lanes * max(1, min(4, e.target.registers // (4 * weight)))
+        self._form = form
+        self._body = body
+        self._dynamic: list[Reg] = []
+
+    def function(self, name: str) -> Function:
+        form = self._form
+        pointers = [Reg(self._module.register(), "ptr") for _ in form.dtypes]
+        extents = [self._given(n) for n in form.extents]
+        strides = [[self._given(s) for s in row] for row in form.strides]
+        self._numbers = [self._given(n) for n in form.numbers]
+        self._code = Function(self._module, name, [*pointers, *self._dynamic])
+        self._axes(extents, strides, pointers)
+        self._code.ret()
+        return self._code
+
+    def _given(self, n: int | None) -> Reg:
         if n is not None:
             return i64(n)
-        dynamic.append(Reg(module.register(), "i64"))
-        return dynamic[-1]
+        self._dynamic.append(Reg(self._module.register(), "i64"))
+        return self._dynamic[-1]
 
-    extents = [given(n) for n in form.extents]
-    strides = [[given(s) for s in row] for row in form.strides]
-    code = Function(module, name, [*pointers, *dynamic])
-    _axes(code, target, builder, form, kinds, body, weight, extents, strides, pointers)
-    code.ret()
-    return code
-
-
-def _axes(
-    code: Function,
-    target: Target,
-    builder: type[Lanes],
-    form: Form,
-    kinds: list[Mem],
-    body: Body,
-    weight: int,
-    extents: list[Reg],
-    strides: list[list[Reg]],
-    pointers: list[Reg],
-) -> None:
-    if len(extents) > 1:
-        with code.loop(i64(0), extents[0]) as index:
-            inner = [
-                code.at(MEMORY[m.dtype], p, code.mul(index, row[0]))
-                for m, p, row in zip(kinds, pointers, strides, strict=True)
-            ]
-            rest = [row[1:] for row in strides]
-            _axes(code, target, builder, form, kinds, body, weight, extents[1:], rest, inner)
-        return
-    steps = [row[0] for row in strides]
-    vectors = all(number(s) in (0, 1) for s in steps)
-    count = extents[0]
-    single = builder(code, 1)
-    repeated: dict[int, Lane] = {}
-
-    def run(width: int, index: Reg) -> None:
-        places = [
-            code.at(MEMORY[m.dtype], p, code.mul(index, s))
-            for m, p, s in zip(kinds, pointers, steps, strict=True)
+    def _moved(self, pointers: list[Reg], index: Reg, steps: list[Reg]) -> list[Reg]:
+        code = self._code
+        return [
+            code.at(MEMORY[dtype], p, code.mul(index, step))
+            for dtype, p, step in zip(self._form.dtypes, pointers, steps, strict=True)
         ]
-        body(Cursor(builder(code, width), places, repeated, kinds))
 
-    if not vectors:
+    def _axes(self, extents: list[Reg], strides: list[list[Reg]], pointers: list[Reg]) -> None:
+        steps = [row[0] for row in strides]
+        if len(extents) == 1:
+            self._innermost(extents[0], steps, pointers)
+            return
+        with self._code.loop(i64(0), extents[0]) as index:
+            inner = self._moved(pointers, index, steps)
+            self._axes(extents[1:], [row[1:] for row in strides], inner)
+
+    def _innermost(self, count: Reg, steps: list[Reg], pointers: list[Reg]) -> None:
+        code, form = self._code, self._form
+        repeated: dict[int, Lane] = {}
+
+        def run(width: int, index: Reg) -> None:
+            lanes = self._builder(code, width)
+            places = self._moved(pointers, index, steps)
+            self._body(Cursor(lanes, places, self._numbers, form.dtypes, repeated))
+
+        if form.single or not all(number(s) in (0, 1) for s in steps):
+            with code.loop(i64(0), count) as index:
+                run(1, index)
+            return
+        # A repeated element is read once a row; an empty row has none to read.
+        with code.when(code.compare("sgt", count, i64(0))):
+            single = self._builder(code, 1)
+            for k, step in enumerate(steps):
+                if number(step) == 0 and k not in form.written:
+                    repeated[k] = single.load(pointers[k], form.dtypes[k])
+            self._vectors(count, run)
+
+    def _vectors(self, count: Reg, run: Callable[[int, Reg], None]) -> None:
+        """One row."""
+        code, fixed = self._code, number(count)
+        if fixed is not None:
+            width = self._widest
+            while width > fixed:
+                width //= 2
+            self._row(count, width, run)
+            return
+        done = code.module.label()
+        for width in dict.fromkeys((self._widest, self._lanes)):
+            wide, narrower = code.module.label(), code.module.label()
+            code.branch(code.compare("sge", count, i64(width)), wide, narrower)
+            code.start(wide)
+            self._row(count, width, run)
+            code.jump(done)
+            code.start(narrower)
         with code.loop(i64(0), count) as index:
             run(1, index)
-        return
-    widest = target.lanes * max(1, min(4, target.registers // (4 * weight)))
-    # A repeated element is read once a row; an empty row has none to read.
-    with code.when(code.compare("sgt", count, i64(0))):
-        for k, (mem, step) in enumerate(zip(kinds, steps, strict=True)):
-            if number(step) == 0 and k not in form.written:
-                repeated[k] = single.load(pointers[k], mem.dtype)
-        _vectors(code, run, count, target.lanes, widest, form.exact)
-
-
-def _vectors(
-    code: Function,
-    run: Callable[[int, Reg], None],
-    count: Reg,
-    lanes: int,
-    widest: int,
-    exact: bool,
-) -> None:
-    """One row in vectors."""
-    fixed = number(count)
-    if fixed is not None:
-        width = next(w for w in _widths(widest) if w <= fixed)
-        _row(code, run, count, width, exact)
-        return
-    done = code.module.label()
-    for width in (widest, lanes) if widest > lanes else (lanes,):
-        wide, narrower = code.module.label(), code.module.label()
-        code.branch(code.compare("sge", count, i64(width)), wide, narrower)
-        code.start(wide)
-        _row(code, run, count, width, exact)
         code.jump(done)
-        code.start(narrower)
-    with code.loop(i64(0), count) as index:
-        run(1, index)
-    code.jump(done)
-    code.start(done)
+        code.start(done)
 
-
-def _widths(widest: int) -> list[int]:
-    return [widest >> k for k in range(widest.bit_length())]
-
-
-def _row(
-    code: Function, run: Callable[[int, Reg], None], count: Reg, width: int, exact: bool
-) -> None:
-    """A row of at least `width` elements."""
-    fixed = number(count)
-    if fixed is not None and fixed % width == 0:
-        with code.loop(i64(0), count, width) as index:
-            run(width, index)
-        return
-    last = code.sub(count, i64(width))
-    if exact:
-        whole = (
-            code.let("i64", f"and i64 {count}, {-width}")
-            if fixed is None
-            else i64(fixed - fixed % width)
-        )
-        with code.loop(i64(0), whole, width) as index:
-            run(width, index)
-        with code.loop(whole, count) as index:
-            run(1, index)
-        return
-    with code.loop(i64(0), count, width) as index:
-        run(width, code.least(index, last))
+    def _row(self, count: Reg, width: int, run: Callable[[int, Reg], None]) -> None:
+        """A row of at least `width` elements."""
+        code, fixed = self._code, number(count)
+        if fixed is not None and fixed % width == 0:
+            with code.loop(i64(0), count, width) as index:
+                run(width, index)
+        elif self._form.exact:
+            whole = code.let("i64", f"and i64 {count}, {-width}")
+            with code.loop(i64(0), whole, width) as index:
+                run(width, index)
+            with code.loop(whole, count) as index:
+                run(1, index)
+        else:
+            last = code.sub(count, i64(width))
+            with code.loop(i64(0), count, width) as index:
+                run(width, code.least(index, last))

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Any
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from pypto.interp.sanitize import SanitizedPlan
 from pypto.interp.windows import CONTROL
 from pypto.ir.faults import told, zero_step
 from pypto.ir.graph import Graph, Node, Region, Value
+from pypto.ir.lifetime import Ends, last_uses
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TensorType
 
@@ -42,7 +42,7 @@ class Program:
             for axis, value in p.dims.items()
         ]
         self._slots = (plan.trips, plan.culprit)
-        self._body = _region(plan, graph.body, _ends(graph))
+        self._body = _region(plan, graph.body, last_uses(graph))
         self._size = plan.size
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
@@ -102,47 +102,6 @@ def interpret(
 
 
 # --- regions -------------------------------------------------------------------------------------
-
-# The tensor values that no later node needs, by the node after which that is so.
-Ends = dict[Node, list[Value]]
-
-
-def _ends(graph: Graph) -> Ends:
-    """Where each tensor value of a region is needed for the last time.
-
-    Memory is let go there, so that a long kernel does not hold every intermediate at once.
-    """
-    last: dict[Value, Node | None] = {}
-    depths: dict[Value, int] = {}
-    path: list[Node] = []
-
-    def use(item: Any) -> None:
-        depth = depths.get(item)
-        if depth is not None:
-            # A value of this region that the region yields is kept.
-            last[item] = path[depth] if depth < len(path) else None
-
-    def visit(region: Region) -> None:
-        depths.update((p, len(path)) for p in region.params if isinstance(p.type, TensorType))
-        for node in region.nodes:
-            path.append(node)
-            for item in (*node.operands, *node.attrs.get("inits", ())):
-                use(item)
-            for inner in node.regions:
-                visit(inner)
-            path.pop()
-            for result in node.results:
-                if isinstance(result.type, TensorType):
-                    depths[result], last[result] = len(path), node
-        for item in region.yields:
-            use(item)
-
-    visit(graph.body)
-    ends: Ends = {}
-    for value, node in last.items():
-        if node is not None:
-            ends.setdefault(node, []).append(value)
-    return ends
 
 
 def _region(plan: Plan, region: Region, ends: Ends) -> Step:

@@ -1,0 +1,76 @@
+"""Running a kernel's machine code on the arrays of one call.
+
+In: a graph, made ready once.  Out: the arrays written in place, or an error at the user's line.
+The code holds no state of a run, so several threads may run it at the same time; each has an arena
+of its own, which stays for its next call.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+
+from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, SITE, TRIPS
+from pypto.cpu.emit import KERNEL, emit
+from pypto.cpu.load import Code, to_object
+from pypto.cpu.target import host
+from pypto.ir.faults import told
+from pypto.ir.graph import Graph
+
+_PAGE = 4096
+
+
+class _Arena(threading.local):
+    """Memory for the tensors of kernels' own, one piece per thread."""
+
+    def __init__(self) -> None:
+        self._memory = np.empty(0, np.uint8)
+
+    def at_least(self, size: int) -> int:
+        """The address of `size` bytes, aligned to a page."""
+        if self._memory.nbytes < size + _PAGE:
+            self._memory = np.empty(size + _PAGE, np.uint8)
+        start: int = self._memory.__array_interface__["data"][0]
+        return -(-start // _PAGE) * _PAGE
+
+
+_arena = _Arena()
+
+
+class NativeProgram:
+    """A graph as machine code."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        emitted = emit(graph, host())
+        self._faults, self._arena_size = emitted.faults, emitted.arena
+        self.text = emitted.module.text()
+        self._code = Code(f"{graph.name}.{id(self)}", to_object(self.text, host()), [KERNEL])
+        kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
+        self._call = kind(self._code.address(KERNEL))
+        self._dims = [(k, axis) for k, p in enumerate(graph.params) for axis in p.dims]
+
+    def run(self, arrays: Sequence[np.ndarray]) -> None:
+        """Run on the arrays of one call, one per tensor parameter; outputs are written in place."""
+        pointers = (ctypes.c_int64 * len(arrays))(
+            *[a.__array_interface__["data"][0] for a in arrays]
+        )
+        dims = (ctypes.c_int64 * len(self._dims))(*[arrays[k].shape[a] for k, a in self._dims])
+        context = (ctypes.c_int64 * CONTEXT_WORDS)()
+        failed = self._call(context, pointers, dims, _arena.at_least(self._arena_size))
+        if failed:
+            self._raise(list(context))
+
+    def _raise(self, context: list[int]) -> None:
+        fault = self._faults[context[SITE] - 1]
+        problem = fault.make(context[NUMBERS : NUMBERS + fault.numbers])
+        problem.loc = fault.node.loc
+        indices = context[TRIPS : TRIPS + len(fault.loops)]
+        trips = [f"{name} = {i}" for name, i in zip(fault.loops, indices, strict=True)]
+        culprit = fault.node if isinstance(problem, IndexError) else None
+        problem.text = told(self._graph, problem.text, trips, culprit)
+        problem.args = (problem.text,)
+        raise problem
