@@ -95,9 +95,9 @@ class _Emitter:
         self._flush()
 
     def _node(self, node: Node) -> None:
-        if not self._group.takes(node):
-            if not (node.op.name in _WINDOWS and not self._group.needs(node.operands)):
-                self._flush()
+        unrelated = node.op.name in _WINDOWS and not self._group.needs(node.operands)
+        if not unrelated and not self._group.takes(node):
+            self._flush()
         if self._group.takes(node):
             self._group.add(node)
             return
