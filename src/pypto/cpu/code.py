@@ -43,11 +43,22 @@ class Module:
         self._parts: list[str] = []
         self._declared: dict[str, str] = {}
         self._count = 0
+        self._types: dict[str, str] = {}
 
-    def register(self) -> str:
+    def register(self, type: str) -> Reg:
         """A name that no other value of the module has."""
         self._count += 1
-        return f"%v{self._count}"
+        made = Reg(f"%v{self._count}", type)
+        self._types[made] = type
+        return made
+
+    def type_of(self, name: str) -> str:
+        return self._types[name]
+
+    def name(self, stem: str) -> str:
+        """The name of a function that is emitted for one place only."""
+        self._count += 1
+        return f"{stem}{self._count}"
 
     def label(self) -> str:
         self._count += 1
@@ -100,15 +111,15 @@ class Function:
 
     def let(self, type: str, text: str) -> Reg:
         """A new register of `type` with the value of an instruction."""
-        name = self.module.register()
-        self._lines.append(f"  {name} = {text}")
-        return Reg(name, type)
+        made = self.module.register(type)
+        self._lines.append(f"  {made} = {text}")
+        return made
 
     def local(self, type: str, align: int = 0) -> Reg:
         """Memory of this call: a variable, which optimisation turns into registers."""
-        name = self.module.register()
-        self._entry.append(f"  {name} = alloca {type}{f', align {align}' if align else ''}")
-        return Reg(name, "ptr")
+        made = self.module.register("ptr")
+        self._entry.append(f"  {made} = alloca {type}{f', align {align}' if align else ''}")
+        return made
 
     def load(self, type: str, at: str, align: int = 0) -> Reg:
         return self.let(type, f"load {type}, ptr {at}{f', align {align}' if align else ''}")
@@ -187,8 +198,8 @@ class Function:
     def loop(self, begin: Reg, end: Reg, step: int = 1) -> Iterator[Reg]:
         """The instructions inside run once per index from `begin` up to, not including, `end`."""
         head, body, done = (self.module.label() for _ in range(3))
-        before, index = self.block, Reg(self.module.register(), "i64")
-        following = self.module.register()
+        before, index = self.block, self.module.register("i64")
+        following = self.module.register("i64")
         self.jump(head)
         self.start(head)
         phi = len(self._lines)
@@ -214,12 +225,13 @@ class Function:
 
     # --- text ------------------------------------------------------------------------------------
 
-    def foreign(self) -> list[str]:
+    def foreign(self) -> list[Reg]:
         """The registers that are used here and made nowhere here, in the order of their names."""
         lines = [*self._entry, *self._lines]
         used = {name for line in lines for name in _REGISTER.findall(line)}
         made = {line.split(" = ", 1)[0].strip() for line in lines if " = " in line}
-        return sorted(used - made - set(self.params), key=lambda name: int(name[2:]))
+        missing = sorted(used - made - set(self.params), key=lambda name: int(name[2:]))
+        return [Reg(name, self.module.type_of(name)) for name in missing]
 
     def prepend(self, lines: Sequence[str]) -> None:
         """Put instructions before all others but the allocas."""

@@ -24,7 +24,9 @@ from pypto.ir.sym import SymInt
 
 # Words of the block through which a run tells what went wrong: the place of the fault, its numbers,
 # the index of every open loop.
-SITE, NUMBERS, TRIPS, CONTEXT_WORDS = 0, 1, 24, 40
+SITE, NUMBERS, TRIPS = 0, 1, 24
+# What a run is given there: who runs parallel loops, and memory for those that one thread runs.
+PARALLEL, OWN_ARENA, CONTEXT_WORDS = 36, 37, 40
 
 Make = Callable[[list[int]], PyptoError]
 
@@ -52,6 +54,7 @@ class Emission:
         self.faults: list[Fault] = []
         self.loops: list[tuple[str, Reg]] = []  # the name and index of every open loop
         self.node: Node | None = None  # the node whose code is being written
+        self.cost = 0.0  # about how many nanoseconds one run of the code so far takes
         self._code: Function | None = None
 
     # --- functions -------------------------------------------------------------------------------
@@ -92,6 +95,15 @@ class Emission:
         if mem is not None and mem.root is not None:
             self.release(mem.root)
 
+    def hold(self, mem: Mem) -> None:
+        """Keep memory in use whatever lies in it, until `unhold`."""
+        if mem.root is not None:
+            mem.root.uses += 1
+
+    def unhold(self, mem: Mem) -> None:
+        if mem.root is not None:
+            self.release(mem.root)
+
     def release(self, root: Root) -> None:
         root.uses -= 1
         if root.uses == 0:
@@ -106,7 +118,8 @@ class Emission:
         for n in extents:
             size *= n
         root = self.arena.take(size)
-        pointer = self.code.at("i8", "%arena", str(root.offset))
+        # Also at 0: the register must be one of this function, since its body may be another's.
+        pointer = self.code.let("ptr", f"getelementptr i8, ptr %arena, i64 {root.offset}")
         return Mem(pointer, tuple(i64(s) for s in row_major(extents)), dtype, root)
 
     def drop(self, mem: Mem) -> None:

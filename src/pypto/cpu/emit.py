@@ -16,9 +16,10 @@ from typing import NamedTuple
 
 from pypto.cpu.buffers import Mem, number
 from pypto.cpu.code import Function, Module, Reg, i64
-from pypto.cpu.emission import Emission, Fault
+from pypto.cpu.emission import OWN_ARENA, PARALLEL, Emission, Fault
 from pypto.cpu.folds import emit_fold
 from pypto.cpu.functions import Elementary
+from pypto.cpu.independence import independent
 from pypto.cpu.maps import Group, emit_group
 from pypto.cpu.moves import MOVES, copy_box
 from pypto.cpu.products import emit_product, emit_transposed
@@ -35,15 +36,31 @@ from pypto.ir.types import IntType
 KERNEL = "kernel"
 _PARAMS = [Reg("%context", "ptr"), Reg("%arguments", "ptr"), Reg("%dims", "ptr")]
 _ARENA = Reg("%arena", "ptr")
+_BODY = [
+    Reg("%context", "ptr"),
+    Reg("%frame", "ptr"),
+    _ARENA,
+    Reg("%begin", "i64"),
+    Reg("%end", "i64"),
+]
+# Nanoseconds of work below which waking threads costs more than it brings.
+_WORTH_THREADS = 200_000.0
+# How many trips a loop is taken to have where that is known only at run time.
+_SOME_TRIPS = 8
 # What only names memory and may be emitted before maps that wait.
 _WINDOWS = frozenset({"view", "reshape", "alias", "integer"})
 
 
 class Emitted(NamedTuple):
-    """The text of a kernel's module, and what a run needs to know."""
+    """The text of a kernel's module, and what a run needs to know.
+
+    `arena` bytes belong to the kernel itself, `body_arena` to each thread that runs the body of a
+    parallel loop.
+    """
 
     module: Module
     arena: int
+    body_arena: int
     faults: list[Fault]
 
 
@@ -59,6 +76,8 @@ class _Emitter:
         self._ends = last_uses(graph)
         self._users = users(graph)
         self._group = Group()
+        self._parallel = False  # whether the body of a parallel loop is being written
+        self._outside: list[int] = []  # the arenas of such bodies
 
     def kernel(self) -> Emitted:
         e = self._e
@@ -79,7 +98,7 @@ class _Emitter:
             code.ret(Reg("0", "i32"))
             arena = e.arena.peak
         e.module.add(code)
-        return Emitted(e.module, arena, e.faults)
+        return Emitted(e.module, arena, max(self._outside, default=0), e.faults)
 
     # --- regions ---------------------------------------------------------------------------------
 
@@ -190,6 +209,10 @@ class _Emitter:
         if low <= 0 <= high:
             e.fault(code.compare("eq", step, i64(0)), (), lambda found: faults.zero_step())
         trips = self._trips(start, stop, step)
+        if not self._parallel and independent(node):
+            self._spread(node, start, step, trips)
+            return
+        cost, e.cost = e.cost, 0.0
         carried, inits = region.params[1:], node.attrs["inits"]
         places = self._places(carried, inits, region.yields)
         self._put(inits, list(zip(carried, places, strict=True)))
@@ -205,11 +228,83 @@ class _Emitter:
             self._leave(region)
             e.loops.pop()
             e.ints.close()
+        e.cost = cost + e.cost * (number(trips) or _SOME_TRIPS)
         for param, result, place in zip(carried, node.results, places, strict=True):
             if isinstance(place, Mem):
+                e.let_go(param)
                 self._take_over(param, result, place)
             else:
                 e.ints.set(result, code.load("i64", place))
+
+    def _spread(self, node: Node, start: Reg, step: Reg, trips: Reg) -> None:
+        """A loop whose trips may run at the same time: its body becomes a function of its own.
+
+        It finds the registers that it uses from outside in a frame that the loop fills.
+        """
+        e, region = self._e, node.regions[0]
+        carried = region.params[1:]
+        cost, e.cost = e.cost, 0.0
+        places = [e.mem(init) for init in node.attrs["inits"]]
+        for param, place in zip(carried, places, strict=True):
+            e.bind(param, place)
+            e.hold(place)
+        body = Function(e.module, e.module.name("body"), _BODY, result="i32")
+        self._parallel = True
+        with e.writing(body):
+            e.ints.open()
+            with body.loop(_BODY[3], _BODY[4]) as trip:
+                index = body.add(start, body.mul(trip, step))
+                e.ints.set(region.params[0], index)
+                e.loops.append((region.params[0].name or "the index", index))
+                self._region(region)
+                self._leave(region)
+                e.loops.pop()
+            e.ints.close()
+            body.ret(Reg("0", "i32"))
+            size = e.arena.peak
+        self._parallel = False
+        self._outside.append(size)
+        self._call(body, size, trips, e.cost)
+        e.cost = cost + e.cost * (number(trips) or _SOME_TRIPS)
+        for param, result, place in zip(carried, node.results, places, strict=True):
+            e.let_go(param)
+            e.bind(result, place)
+            e.unhold(place)
+
+    def _call(self, body: Function, size: int, trips: Reg, cost: float) -> None:
+        """Fill the frame of a parallel body and run it, by all threads if it is worth that."""
+        e, code = self._e, self._e.code
+        used = body.foreign()
+        frame = code.local(f"[{max(1, len(used))} x i64]", align=8)
+        loads = []
+        for place, reg in enumerate(used):
+            code.store(reg, code.at("i64", frame, str(place)))
+            loads += [
+                f"%at{place} = getelementptr i64, ptr %frame, i64 {place}",
+                f"{reg} = load {reg.type}, ptr %at{place}",
+            ]
+        body.prepend(loads)
+        e.module.add(body)
+        own = code.load("ptr", code.at("i64", "%context", str(OWN_ARENA)))
+        all_, one, done = (code.module.label() for _ in range(3))
+        status = code.local("i32")
+        least = i64(1 + int(_WORTH_THREADS / max(cost, 1.0)))
+        code.branch(code.compare("sgt", trips, least), all_, one)
+        code.start(all_)
+        run = code.load("ptr", code.at("i64", "%context", str(PARALLEL)))
+        name = Reg(f"@{body.name}", "ptr")
+        context = Reg("%context", "ptr")
+        code.store(code.call("i32", run, context, name, frame, i64(size), trips), status)
+        code.jump(done)
+        code.start(one)
+        code.store(code.call("i32", name, context, frame, own, i64(0), trips), status)
+        code.jump(done)
+        code.start(done)
+        good, bad = code.module.label(), code.module.label()
+        code.branch(code.compare("eq", code.load("i32", status), Reg("0", "i32")), good, bad)
+        code.start(bad)
+        code.ret(Reg("1", "i32"))
+        code.start(good)
 
     def _take_over(self, param: Value, result: Value, place: Mem) -> None:
         """The result of a loop lives where its parameter lived, which nothing needs any more."""
@@ -218,7 +313,7 @@ class _Emitter:
             e.bind(result, place)
         else:
             copy_box(e, e.valid(result), place, e.make(result))
-        e.let_go(param)
+        e.unhold(place)
 
     def _places(
         self,
@@ -234,7 +329,10 @@ class _Emitter:
                 self._e.code.store(i64(0), variable)
                 places.append(variable)
             else:
-                places.append(self._receive(target, init if isinstance(init, Value) else None))
+                place = self._receive(target, init if isinstance(init, Value) else None)
+                # The next trip needs it, too, wherever this one needs it last.
+                self._e.hold(place)
+                places.append(place)
         return places
 
     def _load(self, values: Sequence[Value], places: Sequence[Mem | Reg]) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
-from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, SITE, TRIPS
+from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, OWN_ARENA, PARALLEL, SITE, TRIPS
 from pypto.cpu.emit import KERNEL, emit
 from pypto.cpu.load import Code, to_object
+from pypto.cpu.pool import BODY, POOL
 from pypto.cpu.target import host
 from pypto.ir.faults import told
 from pypto.ir.graph import Graph
@@ -40,13 +42,50 @@ class _Arena(threading.local):
 _arena = _Arena()
 
 
+# i32 parallel(ptr context, ptr body, ptr frame, i64 arena, i64 trips)
+_PARALLEL = ctypes.CFUNCTYPE(
+    ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_void_p,
+    ctypes.c_int64, ctypes.c_int64,
+)  # fmt: skip
+_Context = ctypes.c_int64 * CONTEXT_WORDS
+
+
+def _run_parallel(context: Any, body: int, frame: int, arena: int, trips: int) -> int:
+    """Run the body of a loop over all trips; 1 where one of them ended in a fault."""
+    function, caller = BODY(body), threading.get_ident()
+    own = context[OWN_ARENA]
+    found: list[tuple[int, Any]] = []
+
+    def run(begin: int, end: int) -> bool:
+        inner = _Context(*context[:CONTEXT_WORDS])
+        memory = own if threading.get_ident() == caller else _arena.at_least(arena)
+        failed = bool(function(inner, frame, memory, begin, end))
+        if failed:
+            found.append((begin, inner))
+        return failed
+
+    POOL.run(run, trips)
+    if not found:
+        return 0
+    # The fault of the lowest trip, whatever the number of threads.
+    first = min(found, key=lambda item: item[0])[1]
+    for word in range(CONTEXT_WORDS):
+        context[word] = first[word]
+    return 1
+
+
+_PARALLEL_CALL = _PARALLEL(_run_parallel)
+_PARALLEL_ADDRESS = ctypes.cast(_PARALLEL_CALL, ctypes.c_void_p).value
+
+
 class NativeProgram:
     """A graph as machine code."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         emitted = emit(graph, host())
-        self._faults, self._arena_size = emitted.faults, emitted.arena
+        self._faults, self._arena_size = emitted.faults, -(-emitted.arena // _PAGE) * _PAGE
+        self._body_arena = emitted.body_arena
         self.text = emitted.module.text()
         self._code = Code(f"{graph.name}.{id(self)}", to_object(self.text, host()), [KERNEL])
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
@@ -59,8 +98,11 @@ class NativeProgram:
             *[a.__array_interface__["data"][0] for a in arrays]
         )
         dims = (ctypes.c_int64 * len(self._dims))(*[arrays[k].shape[a] for k, a in self._dims])
-        context = (ctypes.c_int64 * CONTEXT_WORDS)()
-        failed = self._call(context, pointers, dims, _arena.at_least(self._arena_size))
+        arena = _arena.at_least(self._arena_size + self._body_arena)
+        context = _Context()
+        context[PARALLEL] = _PARALLEL_ADDRESS
+        context[OWN_ARENA] = arena + self._arena_size
+        failed = self._call(context, pointers, dims, arena)
         if failed:
             self._raise(list(context))
 

@@ -48,6 +48,8 @@ class Cursor(NamedTuple):
         self.lanes.store(lane, self.places[k])
 
 
+# What an extent is taken to be where it is known only at run time.
+_SOME = 32
 Body = Callable[[Cursor], None]
 
 
@@ -85,6 +87,10 @@ def walk(
     """
     if any(number(n) == 0 for n in extents):
         return
+    elements = 1
+    for n in extents:
+        elements *= number(n) or _SOME
+    e.cost += elements * weight / e.target.lanes
     axes, strides = _merged(e.code, extents, [t.strides for t in tensors])
     form = Form(
         key,
@@ -142,7 +148,7 @@ class _Nest:
 
     def function(self, name: str) -> Function:
         form = self._form
-        pointers = [Reg(self._module.register(), "ptr") for _ in form.dtypes]
+        pointers = [self._module.register("ptr") for _ in form.dtypes]
         extents = [self._given(n) for n in form.extents]
         strides = [[self._given(s) for s in row] for row in form.strides]
         self._numbers = [self._given(n) for n in form.numbers]
@@ -154,7 +160,7 @@ class _Nest:
     def _given(self, n: int | None) -> Reg:
         if n is not None:
             return i64(n)
-        self._dynamic.append(Reg(self._module.register(), "i64"))
+        self._dynamic.append(self._module.register("i64"))
         return self._dynamic[-1]
 
     def _moved(self, pointers: list[Reg], index: Reg, steps: list[Reg]) -> list[Reg]:

@@ -110,6 +110,10 @@ def _multiply(
     spec = Product(a[0].dtype, number(rows), number(columns), number(depth))
     name = product(e.module, e.target, spec)
     scratch = e.take(DataType.DT_INT8, (scratch_bytes(e.target, spec),))
+    work = 2.0
+    for n in (*batch, *sizes):
+        work *= number(n) or 32
+    e.cost += work / (4 * e.target.lanes)
     with ExitStack() as loops:
         offsets = [i64(0)] * 3
         for axis, count in enumerate(batch):
