@@ -9,6 +9,7 @@ Nothing is contracted or reordered here: one call is one IEEE operation, save `f
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +21,10 @@ from pypto.ir.dtype import DataType
 _D = DataType
 FP16, BF16, FP32, FP64 = _D.DT_FP16, _D.DT_BF16, _D.DT_FP32, _D.DT_DOUBLE
 INT32, INT64, BOOL = _D.DT_INT32, _D.DT_INT64, _D.DT_BOOL
+UINT32, UINT64 = _D.DT_UINT32, _D.DT_UINT64
 
 # How an element lies in memory, and what a register holds of it.
-MEMORY = {
+MEMORY: dict[DataType, str] = {
     _D.DT_FP32: "float",
     _D.DT_DOUBLE: "double",
     _D.DT_FP16: "half",
@@ -30,16 +32,17 @@ MEMORY = {
     _D.DT_BOOL: "i8",
     **{d: f"i{8 * d.bytes}" for d in _D if "INT" in d.name and d is not _D.DT_INT4},
 }
-REGISTER = {**MEMORY, _D.DT_BOOL: "i1"}
+REGISTER: dict[DataType, str] = {**MEMORY, _D.DT_BOOL: "i1"}
 
 _SUFFIX = {"float": "f32", "double": "f64", "half": "f16"}
 
 
 class Lane(NamedTuple):
-    """A vector of elements: its register and the element type."""
+    """A vector of elements: its register and the element type; a constant knows its number."""
 
     reg: str
     dtype: DataType
+    number: Any = None
 
 
 class Lanes:
@@ -60,7 +63,7 @@ class Lanes:
 
     def const(self, dtype: DataType, number: Any) -> Lane:
         """One number in every lane."""
-        return Lane(self._splat(REGISTER[dtype], _literal(dtype, number)), dtype)
+        return Lane(self._splat(REGISTER[dtype], _literal(dtype, number)), dtype, number)
 
     def bits(self, dtype: DataType, word: int) -> Lane:
         """The element with these bits in every lane: an integer type, or FP32."""
@@ -71,14 +74,20 @@ class Lanes:
     def _splat(self, scalar: str, literal: str) -> str:
         return literal if self.width == 1 else f"splat ({scalar} {literal})"
 
-    def spread(self, one: Lane) -> Lane:
-        """The element of a builder of width 1 in every lane."""
+    def spread(self, scalar: Reg, dtype: DataType) -> Lane:
+        """One register in every lane."""
         if self.width == 1:
-            return one
-        kind, vector = REGISTER[one.dtype], self.type(one.dtype)
-        first = self.code.let(vector, f"insertelement {vector} poison, {kind} {one.reg}, i64 0")
-        every = f"{vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer"
-        return Lane(self.code.let(vector, f"shufflevector {every}"), one.dtype)
+            return Lane(scalar, dtype)
+        kind, vector = scalar.type, self.vector(scalar.type)
+        one = self.code.let(vector, f"insertelement {vector} poison, {kind} {scalar}, i64 0")
+        return Lane(
+            self.code.let(
+                vector,
+                f"shufflevector {vector} {one}, {vector} poison, <{self.width} x i32> "
+                "zeroinitializer",
+            ),
+            dtype,
+        )
 
     # --- memory ----------------------------------------------------------------------------------
 
@@ -132,7 +141,7 @@ class Lanes:
         return Lane(self.code.call(kind, where, *regs), lanes[0].dtype)
 
     def fma(self, a: Lane, b: Lane, c: Lane) -> Lane:
-        """A * b + c, rounded once."""
+        """The sum a * b + c, rounded once."""
         return self.intrinsic("fma", a, b, c)
 
     def one(self, name: str, a: Lane) -> Lane:
@@ -141,6 +150,30 @@ class Lanes:
 
     def sqrt(self, a: Lane) -> Lane:
         return self.one("sqrt", a)
+
+    def floor(self, a: Lane) -> Lane:
+        return self.one("floor", a)
+
+    def ceil(self, a: Lane) -> Lane:
+        return self.one("ceil", a)
+
+    def trunc(self, a: Lane) -> Lane:
+        return self.one("trunc", a)
+
+    def rint(self, a: Lane) -> Lane:
+        """The nearest whole number, of two the even one."""
+        return self.one("roundeven", a)
+
+    def copysign(self, a: Lane, b: Lane) -> Lane:
+        """The magnitude of `a` with the sign bit of `b`."""
+        return self.intrinsic("copysign", a, b)
+
+    def poly(self, x: Lane, coefficients: Sequence[float]) -> Lane:
+        """c[0] + c[1] x + c[2] x² + …, by Horner's rule."""
+        total = self.const(x.dtype, coefficients[-1])
+        for c in reversed(coefficients[:-1]):
+            total = self.fma(total, x, self.const(x.dtype, c))
+        return total
 
     def abs(self, a: Lane) -> Lane:
         """Magnitude; the least integer is its own."""
@@ -153,6 +186,11 @@ class Lanes:
             kind = self.type(a.dtype)
             return Lane(self.code.let(kind, f"fneg {kind} {a.reg}"), a.dtype)
         return self.sub(self.const(a.dtype, 0), a)
+
+    def sign_bit(self, a: Lane) -> Lane:
+        """Whether it is set, in a float or an integer."""
+        word = self.cast_bits(a, INT64 if a.dtype is FP64 else INT32) if a.dtype.is_float else a
+        return self.compare("lt", word, self.const(word.dtype, 0))
 
     # --- bits ------------------------------------------------------------------------------------
 
@@ -181,12 +219,14 @@ class Lanes:
     def cast_bits(self, a: Lane, dtype: DataType) -> Lane:
         """The same bits as another type of the same size."""
         kind = self.type(dtype)
-        return Lane(self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
+        return Lane(
+            self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype
+        )
 
     # --- choice ----------------------------------------------------------------------------------
 
     def compare(self, how: str, a: Lane, b: Lane) -> Lane:
-        """Eq ne lt le gt ge, as DT_BOOL; of NaN only `ne` holds."""
+        """One of eq ne lt le gt ge, as DT_BOOL; of NaN only `ne` holds."""
         if a.dtype.is_float:
             return self._two(f"fcmp {'une' if how == 'ne' else 'o' + how}", a, b, BOOL)
         sign = "" if how in ("eq", "ne") else "s" if a.dtype.kind == "i" else "u"
@@ -214,6 +254,63 @@ class Lanes:
         chosen = self.select(self.compare(how, a, b), a, b)
         return self.select(self.is_nan(a), a, chosen) if a.dtype.is_float else chosen
 
+    def limit(self, a: Lane, low: float | None = None, high: float | None = None) -> Lane:
+        """A float between bounds; NaN stays.  One instruction a bound."""
+        for how, number in (("gt", low), ("lt", high)):
+            if number is not None:
+                bound = self.const(a.dtype, number)
+                a = self.select(self.compare(how, bound, a), bound, a)
+        return a
+
+    # --- control ---------------------------------------------------------------------------------
+
+    def any(self, cond: Lane) -> Reg:
+        """Whether it holds in one lane at least."""
+        if self.width == 1:
+            return Reg(cond.reg, "i1")
+        word = f"i{self.width}"
+        packed = self.code.let(word, f"bitcast {self.type(BOOL)} {cond.reg} to {word}")
+        return self.code.compare("ne", packed, Reg("0", word))
+
+    def again(
+        self,
+        step: Callable[..., Sequence[Lane]],
+        holds: Callable[..., Lane],
+        *state: Lane,
+    ) -> list[Lane]:
+        """The state after `step`, taken once and then for as long as `holds` in any lane."""
+        kept = [self.code.local(self.type(lane.dtype)) for lane in state]
+        self._keep(state, kept)
+        body, done = self.code.module.label(), self.code.module.label()
+        self.code.jump(body)
+        self.code.start(body)
+        after = step(*self._kept(state, kept))
+        self._keep(after, kept)
+        self.code.branch(self.any(holds(*after)), body, done)
+        self.code.start(done)
+        return list(after)
+
+    def rarely(
+        self, cond: Lane, other: Callable[[], Sequence[Lane]], *usual: Lane
+    ) -> list[Lane]:
+        """`usual`, and where `cond` holds `other`, which costs nothing where it holds nowhere."""
+        kept = [self.code.local(self.type(lane.dtype)) for lane in usual]
+        self._keep(usual, kept)
+        with self.code.when(self.any(cond)):
+            pairs = zip(other(), usual, strict=True)
+            self._keep([self.select(cond, new, old) for new, old in pairs], kept)
+        return self._kept(usual, kept)
+
+    def _keep(self, lanes: Sequence[Lane], kept: Sequence[Reg]) -> None:
+        for lane, where in zip(lanes, kept, strict=True):
+            self.code.store(Reg(lane.reg, self.type(lane.dtype)), where)
+
+    def _kept(self, lanes: Sequence[Lane], kept: Sequence[Reg]) -> list[Lane]:
+        return [
+            Lane(self.code.load(self.type(lane.dtype), where), lane.dtype)
+            for lane, where in zip(lanes, kept, strict=True)
+        ]
+
     # --- element types ---------------------------------------------------------------------------
 
     def widen(self, a: Lane) -> Lane:
@@ -237,16 +334,17 @@ class Lanes:
         rounded = self.add(self.add(word, odd), self.const(INT32, 0x7FFF))
         upper = self._two("lshr", rounded, self.const(INT32, 16))
         # A NaN keeps its sign and becomes the plain one, as in ml_dtypes.
-        sign = self.bit_and(
-            self._two("lshr", word, self.const(INT32, 16)), self.const(INT32, 0x8000)
-        )
+        high = self._two("lshr", word, self.const(INT32, 16))
+        sign = self.bit_and(high, self.const(INT32, 0x8000))
         plain = self.bit_or(sign, self.const(INT32, 0x7FC0))
         chosen = self.select(self.is_nan(a), plain, upper)
         return Lane(self._convert("trunc", chosen, _D.DT_INT16).reg, BF16)
 
     def _convert(self, how: str, a: Lane, dtype: DataType) -> Lane:
         kind = self.type(dtype)
-        return Lane(self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
+        return Lane(
+            self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype
+        )
 
     def convert(self, a: Lane, dtype: DataType) -> Lane:
         """A number as another type: floats round to nearest, integers keep their low bits, and

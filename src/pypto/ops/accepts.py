@@ -10,6 +10,7 @@ from pypto.ir.dtype import DataType
 FP16 = DataType.DT_FP16
 BF16 = DataType.DT_BF16
 FP32 = DataType.DT_FP32
+FP64 = DataType.DT_DOUBLE
 INT8 = DataType.DT_INT8
 INT16 = DataType.DT_INT16
 INT32 = DataType.DT_INT32

@@ -23,6 +23,7 @@ from pypto.ops.accepts import (
     BOOL,
     FP16,
     FP32,
+    FP64,
     INT8,
     INT16,
     INT32,
@@ -35,6 +36,7 @@ from pypto.ops.accepts import (
 )
 
 Array = Any  # a NumPy array
+Lane = Any  # one element, as the back end's builder `L` knows it
 
 _FIVE = frozenset(
     {
@@ -236,6 +238,136 @@ def _cast(x: Array, dtype: DataType, mode: CastMode, satmode: SaturationMode) ->
     return narrow(x, target, mode)
 
 
+# --- the same on lanes ---------------------------------------------------------------------------
+
+
+def _whole_lane(L: Any, x: Lane, mode: CastMode) -> Lane:
+    """FP32 rounded to whole numbers."""
+    if mode is not CastMode.CAST_ROUND:
+        return _WHOLE_LANES[mode](L, x)
+    down = L.trunc(x)
+    up = L.compare("ge", L.abs(L.sub(x, down)), L.const(FP32, 0.5))
+    away = L.add(down, L.copysign(L.const(FP32, 1.0), x))
+    return L.copysign(L.select(up, away, down), x)
+
+
+_WHOLE_LANES: dict[CastMode, Callable[[Any, Lane], Lane]] = {
+    CastMode.CAST_RINT: lambda L, x: L.rint(x),
+    CastMode.CAST_FLOOR: lambda L, x: L.floor(x),
+    CastMode.CAST_CEIL: lambda L, x: L.ceil(x),
+    CastMode.CAST_TRUNC: lambda L, x: L.trunc(x),
+}
+
+
+def _to_integer_lane(L: Any, whole: Lane, target: DataType, saturate: bool) -> Lane:
+    """Whole numbers in FP32 as integers, as in `to_integer`."""
+    size, zero = L.abs(whole), L.const(FP32, 0.0)
+    finite = L.compare("lt", size, L.const(FP32, np.inf))
+    size = L.select(finite, size, zero)
+    word = UINT64 if target is INT64 else UINT32
+    if word is UINT64:
+        size = _modulo(L, size, 2.0**64)
+        upper = L.trunc(L.mul(size, L.const(FP32, 2.0**-32)))
+        lower = L.fma(upper, L.const(FP32, -(2.0**32)), size)
+        high, low = (L.convert(L.convert(part, UINT32), UINT64) for part in (upper, lower))
+        bits = L.bit_or(L.shift_left(high, L.const(UINT64, 32)), low)
+    else:
+        bits = L.convert(_modulo(L, size, 2.0**32), UINT32)
+    bits = L.select(L.compare("lt", whole, zero), L.neg(bits), bits)
+    info = np.iinfo(target.numpy)
+    over, under = (float(info.max), float(info.min)) if saturate else (np.inf, -np.inf)
+    found = L.convert(bits, target)
+    for how, bound, end in (("ge", over, info.max), ("le", under, info.min)):
+        beyond = L.compare(how, whole, L.const(FP32, bound))
+        found = L.select(beyond, L.const(target, end), found)
+    return found
+
+
+def _modulo(L: Any, size: Lane, modulus: float) -> Lane:
+    """What is left above a multiple of a power of 2: exact, since no digit is added."""
+    times = L.trunc(L.mul(size, L.const(FP32, 1 / modulus)))
+    return L.fma(times, L.const(FP32, -modulus), size)
+
+
+def _exact_lane(L: Any, x: Lane) -> Lane:
+    """A float that rounds, and compares, as the number itself would."""
+    if x.dtype is INT64:
+        # What FP64 cannot hold ends in a bit that says there was more: beyond any rounding bit.
+        negative = L.compare("lt", x, L.const(INT64, 0))
+        size = L.convert(L.select(negative, L.neg(x), x), UINT64)
+        rest = L.bit_and(size, L.const(UINT64, 0x7FF))
+        more = L.compare("ne", rest, L.const(UINT64, 0))
+        cut = L.bit_xor(size, rest)
+        cut = L.select(more, L.bit_or(cut, L.const(UINT64, 0x800)), cut)
+        small = L.compare("lt", size, L.const(UINT64, 1 << 53))
+        wide = L.convert(L.select(small, size, cut), FP64)
+        return L.select(negative, L.neg(wide), wide)
+    return L.convert(x, FP64) if x.dtype.is_int else x
+
+
+def _step_lane(L: Any, x: Lane, direction: int) -> Lane:
+    """The next number of the same type, up or down."""
+    word = INT32 if x.dtype is FP32 else INT16
+    bits, zero = L.cast_bits(x, word), L.const(word, 0)
+    # Words of floats count magnitudes: through zero the sign changes.
+    ahead, back = L.const(word, direction), L.const(word, -direction)
+    moved = L.add(bits, L.select(L.compare("ge", bits, zero), ahead, back))
+    least = int(np.iinfo(word.numpy).min)
+    smallest = L.const(word, 1 if direction > 0 else least + 1)
+    nothing = L.compare("eq", L.bit_and(bits, L.const(word, ~least)), zero)
+    return L.cast_bits(L.select(nothing, smallest, moved), x.dtype)
+
+
+def _narrow_lane(L: Any, x: Lane, target: DataType, mode: CastMode) -> Lane:
+    """Numbers rounded to a float type in a direction, as in `narrow`."""
+    if mode is CastMode.CAST_RINT:
+        return L.convert(x, target)
+    exact = _exact_lane(L, x)
+    nearest = L.convert(exact, target)
+    back = L.convert(nearest, exact.dtype)
+    below = L.select(L.compare("gt", back, exact), _step_lane(L, nearest, -1), nearest)
+    above = L.select(L.compare("lt", back, exact), _step_lane(L, nearest, 1), nearest)
+    if mode is CastMode.CAST_FLOOR:
+        return below
+    if mode is CastMode.CAST_CEIL:
+        return above
+    negative = L.compare("lt", exact, L.const(exact.dtype, 0.0))
+    inner, outer = L.select(negative, above, below), L.select(negative, below, above)
+    if mode is CastMode.CAST_TRUNC:
+        return inner
+    word = INT32 if target is FP32 else INT16
+    bits, outer_bits = L.cast_bits(inner, word), L.cast_bits(outer, word)
+    if mode is CastMode.CAST_ODD:
+        odd = L.compare("ne", L.bit_and(bits, L.const(word, 1)), L.const(word, 0))
+        kept = L.bit_or(odd, L.compare("eq", bits, outer_bits))
+        return L.select(kept, inner, outer)
+    under, over = (L.convert(end, exact.dtype) for end in (inner, outer))
+    tie = L.compare("eq", L.sub(exact, under), L.sub(over, exact))
+    between = L.bit_and(tie, L.compare("ne", bits, outer_bits))
+    return L.select(between, outer, nearest)
+
+
+def _cast_lane(L: Any, x: Lane, dtype: DataType, mode: CastMode, satmode: SaturationMode) -> Lane:
+    source = x.dtype
+    if mode not in (modes_of(source, dtype) or ()):
+        mode = default_mode(source, dtype)
+    saturate = satmode is SaturationMode.ON
+    x = L.widen(x)
+    if source is dtype:
+        return _whole_lane(L, x, mode) if source.is_float else x
+    if dtype.is_int and source.is_float:
+        return _to_integer_lane(L, _whole_lane(L, x, mode), dtype, saturate)
+    if dtype.is_int:
+        ours, theirs = np.iinfo(source.numpy), np.iinfo(dtype.numpy)
+        if saturate:
+            x = L.maximum(x, L.const(source, max(ours.min, theirs.min)))
+            x = L.minimum(x, L.const(source, min(ours.max, theirs.max)))
+        return L.convert(x, dtype)
+    if source is BF16 and dtype is FP16:
+        x = L.limit(x, -65504.0, 65504.0)
+    return _narrow_lane(L, x, dtype, mode)
+
+
 cast: Callable[..., Tensor] = declare(
     Op(
         "cast",
@@ -251,6 +383,7 @@ cast: Callable[..., Tensor] = declare(
         shape=same_shape,
         valid=same_valid,
         reference=_cast,
+        lane=_cast_lane,
         formula="out = dtype(input)",
         result=from_attr("dtype"),
         method="",

@@ -39,7 +39,7 @@ from pypto.ops.accepts import (
     INT32,
     types,
 )
-from pypto.ops.elementwise import ROWS, Array, binary
+from pypto.ops.elementwise import ROWS, Array, Lane, binary
 
 
 def comparison(name: str, symbol: str, reference: Callable[..., Array], **fields: Any) -> None:
@@ -52,6 +52,7 @@ def comparison(name: str, symbol: str, reference: Callable[..., Array], **fields
         "input other",
         types(FP16, FP32, INT16),
         reference,
+        lane=lambda L, a, b: L.compare(name, a, b),
         shape=ROWS,
         result=always(BOOL),
         number=stored_as,
@@ -75,6 +76,7 @@ binary(
     "input other",
     types(FLOATS, BYTES, INT16, INT32, BOOL),
     np.logical_and,
+    lane=lambda L, a, b: L.bit_and(*(L.compare("ne", x, L.const(x.dtype, 0)) for x in (a, b))),
     shape=ROWS,
     result=always(BOOL),
     same_dtype=False,
@@ -122,6 +124,7 @@ where = declare(
         shape=ROWS,
         valid=least_valid,
         reference=np.where,
+        lane=lambda L, condition, a, b: L.select(condition, a, b),
         formula="out = condition ? input : other",
         result=where_type,
         index_args=frozenset({"condition"}),
@@ -139,6 +142,12 @@ def _clip(input: Array, min: Array = None, max: Array = None) -> Array:
     if min is not None:
         input = np.maximum(input, min)
     return input if max is None else np.minimum(input, max)
+
+
+def _clip_lane(L: Any, input: Lane, min: Lane = None, max: Lane = None) -> Lane:
+    if min is not None:
+        input = L.maximum(input, min)
+    return input if max is None else L.minimum(input, max)
 
 
 def _clip_bounds(types: Sequence[TensorType], attrs: Attrs) -> None:
@@ -169,6 +178,7 @@ declare(
         shape=same_shape,
         valid=least_valid,
         reference=_clip,
+        lane=_clip_lane,
         formula="out = min(max(input, min), max)",
         identity=lambda types, attrs: attrs["min"] is None and attrs["max"] is None,
         check=_clip_bounds,

@@ -45,6 +45,7 @@ from pypto.ops.accepts import (
 )
 
 Array = Any  # a NumPy array or scalar
+Lane = Any  # one element of a tensor, as the back end's builder `L` knows it
 HIGH_PRECISION = Arg("precision_type", "enum", PrecisionType.HIGH_PRECISION, type=PrecisionType)
 ROWS = broadcast_equal_rank
 
@@ -98,6 +99,11 @@ def as_float(x: Array) -> Array:
     return x if is_float(x) else x.astype(np.float32)
 
 
+def floated(L: Any, x: Lane) -> Lane:
+    """The lane of `as_float`."""
+    return x if x.dtype.is_float else L.convert(x, FP32)
+
+
 def float_result(types: Sequence[TensorType], attrs: Attrs) -> DataType:
     """The type of the first tensor; FP32 for integers."""
     return types[0].dtype if types[0].dtype.is_float else FP32
@@ -127,6 +133,7 @@ add = binary(
     "input_tensor other",
     types(ARITHMETIC, BYTES),
     np.add,
+    lane=lambda L, a, b: L.add(a, b),
     operator=("__add__", "__radd__"),
     commutative=True,
     torch="torch.add(input_tensor, other)",
@@ -138,6 +145,7 @@ sub = binary(
     "input_tensor other",
     types(ARITHMETIC, BYTES),
     np.subtract,
+    lane=lambda L, a, b: L.sub(a, b),
     operator=("__sub__",),
     torch="torch.sub(input_tensor, other)",
 )
@@ -148,6 +156,7 @@ mul = binary(
     "input_tensor other",
     types(ARITHMETIC, BYTES),
     np.multiply,
+    lane=lambda L, a, b: L.mul(a, b),
     operator=("__mul__", "__rmul__"),
     commutative=True,
     torch="torch.mul(input_tensor, other)",
@@ -166,10 +175,30 @@ div = binary(
     ARITHMETIC,
     _divide,
     HIGH_PRECISION,
+    lane=lambda L, a, b, **options: L.div(floated(L, a), floated(L, b)),
     result=float_result,
     operator=("__truediv__",),
     torch="torch.true_divide(input, other)",
 )
+
+
+def _floor_divide_lane(L: Any, a: Lane, b: Lane) -> Lane:
+    """Floats: what fmod leaves is taken off first, so that the quotient is whole, as in NumPy."""
+    if not a.dtype.is_float:
+        return L.quotient(a, b, "floor")
+    zero, one = L.const(FP32, 0.0), L.const(FP32, 1.0)
+    quotient, rest = L.div(a, b), L.fmod(a, b)
+    whole = L.div(L.sub(a, rest), b)
+    against = L.bit_xor(L.compare("lt", b, zero), L.compare("lt", rest, zero))
+    lower = L.bit_and(L.compare("ne", rest, zero), against)
+    whole = L.select(lower, L.sub(whole, one), whole)
+    down = L.floor(whole)
+    short = L.compare("gt", L.sub(whole, down), L.const(FP32, 0.5))
+    down = L.select(short, L.add(down, one), down)
+    down = L.select(L.compare("eq", whole, zero), L.copysign(zero, quotient), down)
+    return L.select(L.compare("eq", b, zero), quotient, down)
+
+
 binary(
     "floor_div",
     "Quotient rounded down, in the type of its operands.",
@@ -177,6 +206,7 @@ binary(
     "input other",
     types(FLOATS, BYTES, INT32),
     np.floor_divide,
+    lane=_floor_divide_lane,
     check=no_zero_divisor("floor_div"),
     method="",
     torch="torch.div(input, other, rounding_mode='floor')",
@@ -197,6 +227,7 @@ binary(
     "self other",
     types(INT32),
     _ceil_divide,
+    lane=lambda L, a, b: L.quotient(a, b, "ceil"),
     check=no_zero_divisor("ceil_div"),
     method="",
     torch="-torch.div(-self, other, rounding_mode='floor')",
@@ -226,6 +257,7 @@ binary(
     FLOATS,
     _fmod,
     HIGH_PRECISION,
+    lane=lambda L, a, b, **options: L.fmod(a, b),
     check=_finite_divisor,
     torch="torch.fmod(input, other)",
 )
@@ -239,6 +271,15 @@ def _remainder(input: Array, other: Array, **options: Any) -> Array:
     return np.where((rest != 0) & ((other < 0) != (rest < 0)), rest + other, rest)
 
 
+def _remainder_lane(L: Any, a: Lane, b: Lane, **options: Any) -> Lane:
+    if not a.dtype.is_float:
+        return L.remainder(a, b)
+    rest, zero = L.fmod(a, b), L.const(FP32, 0.0)
+    against = L.bit_xor(L.compare("lt", b, zero), L.compare("lt", rest, zero))
+    turned = L.bit_and(L.compare("ne", rest, zero), against)
+    return L.select(turned, L.add(rest, b), rest)
+
+
 binary(
     "remainder",
     "Remainder with the sign of the divisor; either operand may be the number.",
@@ -247,6 +288,7 @@ binary(
     ARITHMETIC,
     _remainder,
     HIGH_PRECISION,
+    lane=_remainder_lane,
     either=True,
     check=no_zero_divisor("remainder"),
     operator=("__mod__",),
@@ -288,6 +330,27 @@ def _integer_power(base: Array, other: Array) -> Array:
     return np.where(other < 0, inverse.astype(base.dtype), product)
 
 
+_POWER_LANES: dict[float, Callable[[Any, Lane, Lane], Lane]] = {
+    0.0: lambda L, x, one: one,
+    0.5: lambda L, x, one: L.sqrt(x),
+    -0.5: lambda L, x, one: L.div(one, L.sqrt(x)),
+    2.0: lambda L, x, one: L.mul(x, x),
+    3.0: lambda L, x, one: L.mul(L.mul(x, x), x),
+    -1.0: lambda L, x, one: L.div(one, x),
+    -2.0: lambda L, x, one: L.div(one, L.mul(x, x)),
+}
+
+
+def _power_lane(L: Any, base: Lane, other: Lane, **options: Any) -> Lane:
+    if not base.dtype.is_float and not other.dtype.is_float:
+        return L.integer_power(base, other)
+    # A number that is known only when the kernel runs has no shorter way.
+    special = None if other.number is None else _POWER_LANES.get(float(other.number))
+    if special is not None:
+        return special(L, floated(L, base), L.const(FP32, 1.0))
+    return L.pow(base, other)
+
+
 def power_type(types: Sequence[TensorType], attrs: Attrs) -> DataType:
     """The base's type; with a tensor or a float exponent the wider one, FP32 over FP16 over BF16
     over INT32, FP16 with BF16 giving FP32."""
@@ -323,6 +386,7 @@ binary(
     types(ARITHMETIC, BYTES),
     _power,
     HIGH_PRECISION,
+    lane=_power_lane,
     shape=ROWS,
     result=power_type,
     number=exponent_as,
@@ -340,6 +404,7 @@ maximum = binary(
     "input other",
     types(ARITHMETIC, BYTES, UINT16, UINT32),
     np.maximum,
+    lane=lambda L, a, b: L.maximum(a, b),
     either=True,
     commutative=True,
     torch="torch.maximum(input, other)",
@@ -351,6 +416,7 @@ binary(
     "input other",
     types(ARITHMETIC, BYTES, UINT16, UINT32),
     np.minimum,
+    lane=lambda L, a, b: L.minimum(a, b),
     either=True,
     commutative=True,
     method="",
@@ -369,6 +435,7 @@ binary(
     "input other",
     FLOATS,
     _exp_difference,
+    lane=lambda L, a, b: L.exp(L.sub(a, b)),
     shape=ROWS,
     method="",
     torch="torch.exp((input - other).to(torch.float32).to(input.dtype))",
@@ -381,6 +448,7 @@ binary(
     "input other",
     types(BYTES, INT16, INT32),
     np.gcd,
+    lane=lambda L, a, b: L.gcd(a, b),
     commutative=True,
     torch="torch.gcd(input, other)",
     samples=Samples(-50, 50, scalar=6),
@@ -392,6 +460,7 @@ binary(
     "self other",
     FLOATS,
     in_double(np.hypot),
+    lane=lambda L, a, b: L.hypot(a, b),
     shape=ROWS,
     commutative=True,
     torch="torch.hypot(self, other)",
@@ -410,6 +479,7 @@ binary(
     "input other",
     ARITHMETIC,
     _copysign,
+    lane=lambda L, a, b: L.copysign(floated(L, a), floated(L, b)),
     result=float_result,
     method="",
     torch="torch.copysign(input, other)",
@@ -421,6 +491,7 @@ binary(
     "y x",
     FLOATS,
     in_double(np.arctan2),
+    lane=lambda L, y, x: L.atan2(y, x),
     method="",
     torch="torch.atan2(y, x)",
     tolerance=1,
@@ -435,6 +506,7 @@ binary(
     "self other",
     WORDS,
     np.bitwise_and,
+    lane=lambda L, a, b: L.bit_and(a, b),
     commutative=True,
     integer_scalars_only=True,
     method="",
@@ -448,6 +520,7 @@ binary(
     "input1 input2",
     WORDS,
     np.bitwise_or,
+    lane=lambda L, a, b: L.bit_or(a, b),
     commutative=True,
     integer_scalars_only=True,
     method="",
@@ -461,6 +534,7 @@ binary(
     "first second",
     WORDS,
     np.bitwise_xor,
+    lane=lambda L, a, b: L.bit_xor(a, b),
     commutative=True,
     integer_scalars_only=True,
     method="",
@@ -474,6 +548,7 @@ binary(
     "input other",
     WORDS,
     np.left_shift,
+    lane=lambda L, a, b: L.shift_left(a, b),
     either=True,
     integer_scalars_only=True,
     method="",
@@ -487,6 +562,7 @@ binary(
     "input other",
     WORDS,
     np.right_shift,
+    lane=lambda L, a, b: L.shift_right(a, b),
     either=True,
     integer_scalars_only=True,
     method="",

@@ -126,6 +126,7 @@ sum = reduction(
     "Sum along an axis.",
     types(FP32, BF16, INT32, INT16),
     _total(np.sum),
+    lane=lambda L, a, b: L.add(a, b),
     torch="torch.sum(input, dim, True)",
     tolerance=1,
 )
@@ -134,6 +135,7 @@ reduction(
     "Product along an axis.",
     types(FP32, INT32, INT16),
     _total(np.prod),
+    lane=lambda L, a, b: L.mul(a, b),
     arg="self",
     method="",
     torch="torch.prod(self, dim, True)",
@@ -145,6 +147,7 @@ amax = reduction(
     "Largest element along an axis; NaN wins.",
     types(ARITHMETIC, BYTES),
     _extreme(np.max, 1),
+    lane=lambda L, a, b: L.maximum(a, b),
     torch="torch.amax(input, dim, True)",
 )
 reduction(
@@ -152,6 +155,7 @@ reduction(
     "Smallest element along an axis; NaN wins.",
     types(ARITHMETIC, BYTES),
     _extreme(np.min, -1),
+    lane=lambda L, a, b: L.minimum(a, b),
     torch="torch.amin(input, dim, True)",
 )
 reduction(
@@ -214,6 +218,7 @@ scan(
     "Running sum along an axis.  Integers give DT_INT64.",
     ARITHMETIC,
     _running(np.cumsum),
+    lane=lambda L, a, b: L.add(a, b),
     result=long_result,
     tolerance=1,
 )
@@ -222,6 +227,7 @@ scan(
     "Running product along an axis.",
     FLOATS,
     _running(np.cumprod),
+    lane=lambda L, a, b: L.mul(a, b),
     tolerance=1,
     samples=Samples(-2, 2),
 )

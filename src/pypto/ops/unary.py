@@ -26,6 +26,7 @@ from pypto.ops.accepts import (
     FLOATS,
     FP16,
     FP32,
+    FP64,
     INT8,
     INT16,
     INT32,
@@ -33,7 +34,15 @@ from pypto.ops.accepts import (
     WORDS,
     types,
 )
-from pypto.ops.elementwise import HIGH_PRECISION, Array, float_result, in_double, is_float
+from pypto.ops.elementwise import (
+    HIGH_PRECISION,
+    Array,
+    Lane,
+    float_result,
+    floated,
+    in_double,
+    is_float,
+)
 
 INTRINSIC = Arg("precision_type", "enum", PrecisionType.INTRINSIC, type=PrecisionType)
 SIGNED = types(FLOATS, INT8, INT16, INT32)
@@ -49,8 +58,13 @@ def unary(
     torch: str = "",
     **fields: Any,
 ) -> Callable[..., Tensor]:
-    """Declare a function of one tensor; its formula and its twin in torch follow from its name."""
+    """Declare a function of one tensor.
+
+    From its name follow its formula, its twin in torch, and its lane: the builder's function of
+    that name, on FP32.
+    """
     fields.setdefault("formula", f"out = {name}({arg})")
+    fields.setdefault("lane", lambda L, x, **options: getattr(L, name)(floated(L, x)))
     return declare(
         Op(
             name,
@@ -82,6 +96,7 @@ unary(
     "abs",
     "Magnitude; the least integer is its own.",
     exactly(np.abs),
+    lane=lambda L, x: L.abs(x),
     arg="a",
     accept=SIGNED,
     formula="out = |a|",
@@ -90,6 +105,7 @@ neg = unary(
     "neg",
     "Opposite; 0.0 becomes -0.0 and the least integer is its own.",
     exactly(np.negative),
+    lane=lambda L, x: L.neg(x),
     arg="a",
     accept=ARITHMETIC,
     formula="out = -a",
@@ -102,7 +118,13 @@ def _sign(x: Array) -> Array:
     return np.where(x != x, np.zeros_like(x), np.sign(x))
 
 
-unary("sign", "-1, 0 or 1.", exactly(_sign), arg="a", accept=SIGNED)
+def _sign_lane(L: Any, x: Lane) -> Lane:
+    zero, one = L.const(x.dtype, 0), L.const(x.dtype, 1)
+    below = L.select(L.compare("lt", x, zero), L.neg(one), zero)
+    return L.select(L.compare("gt", x, zero), one, below)
+
+
+unary("sign", "-1, 0 or 1.", exactly(_sign), lane=_sign_lane, arg="a", accept=SIGNED)
 
 
 def _signbit(x: Array) -> Array:
@@ -113,6 +135,7 @@ unary(
     "signbit",
     "Whether the sign bit is set: true for -0.0, false for NaN.",
     exactly(_signbit),
+    lane=lambda L, x: L.bit_and(L.sign_bit(x), L.compare("eq", x, x)),
     arg="a",
     accept=SIGNED,
     result=always(BOOL),
@@ -121,6 +144,7 @@ unary(
     "relu",
     "The larger of an element and 0.",
     exactly(lambda x: np.maximum(x, np.zeros_like(x))),
+    lane=lambda L, x: L.maximum(x, L.const(x.dtype, 0)),
     arg="a",
     accept=ARITHMETIC,
     formula="out = max(a, 0)",
@@ -148,11 +172,21 @@ def _lrelu(x: Array, negative_slope: Any) -> Array:
     return np.where(x > 0, x, np.float32(number_of(negative_slope)) * x)
 
 
+def _leaking(L: Any, x: Lane, slope: Lane) -> Lane:
+    """An element, or `slope` times it where it is not above 0."""
+    return L.select(L.compare("gt", x, L.const(FP32, 0.0)), x, L.mul(slope, x))
+
+
+def _lrelu_lane(L: Any, x: Lane, negative_slope: Any) -> Lane:
+    return _leaking(L, x, L.const(FP32, number_of(negative_slope)))
+
+
 unary(
     "lrelu",
     "An element, or a multiple of it where it is not above 0.",
     _lrelu,
     Arg("negative_slope", "any", 0.01),
+    lane=_lrelu_lane,
     arg="other",
     check=_slope,
     formula="out = other > 0 ? other : negative_slope * other",
@@ -183,6 +217,7 @@ PRELU: Callable[..., Tensor] = declare(
         shape=same_shape,
         valid=same_valid,
         reference=lambda x, weight: np.where(x > 0, x, weight * x),
+        lane=_leaking,
         formula="out = self > 0 ? self : weight[c] * self",
         check=_matching_weight,
         hidden=True,
@@ -197,6 +232,7 @@ unary(
     "1 divided by the square root, rounded after each step; infinite at 0.",
     exactly(lambda x: 1 / np.sqrt(x)),
     INTRINSIC,
+    lane=lambda L, x, **options: L.div(L.const(FP32, 1.0), L.sqrt(x)),
     formula="out = 1 / sqrt(input)",
     torch="1 / torch.sqrt(input)",
     tolerance=2,
@@ -215,6 +251,7 @@ reciprocal = unary(
     "1 divided by an element; infinite at 0.",
     exactly(lambda x: 1 / x),
     HIGH_PRECISION,
+    lane=lambda L, x, **options: L.div(L.const(FP32, 1.0), x),
     arg="a",
     formula="out = 1 / a",
 )
@@ -377,9 +414,18 @@ def whole(f: Callable[[Array], Array]) -> Callable[..., Array]:
     return reference
 
 
-unary("ceil", "Rounds up.", whole(np.ceil), accept=ARITHMETIC)
-floor = unary("floor", "Rounds down.", whole(np.floor), accept=ARITHMETIC)
-unary("trunc", "Rounds toward zero.", whole(np.trunc), accept=ARITHMETIC)
+def _whole_lane(name: str) -> Callable[..., Lane]:
+    return lambda L, x: L.one(name, x) if x.dtype.is_float else x
+
+
+def rounding(name: str, sentence: str, f: Callable[[Array], Array]) -> Callable[..., Tensor]:
+    """Declare a rounding to whole numbers."""
+    return unary(name, sentence, whole(f), accept=ARITHMETIC, lane=_whole_lane(name))
+
+
+rounding("ceil", "Rounds up.", np.ceil)
+floor = rounding("floor", "Rounds down.", np.floor)
+rounding("trunc", "Rounds toward zero.", np.trunc)
 
 
 def _round(x: Array, decimals: int) -> Array:
@@ -392,11 +438,30 @@ def _round(x: Array, decimals: int) -> Array:
     return np.rint(x * unit) / unit
 
 
+def _round_lane(L: Any, x: Lane, decimals: int) -> Lane:
+    if not x.dtype.is_float:
+        return x if decimals >= 0 else _round_integer(L, x, -decimals)
+    unit = L.const(FP32, float(f"1e{min(abs(decimals), 39)}"))
+    if decimals < 0:
+        return L.mul(L.rint(L.div(x, unit)), unit)
+    return L.div(L.rint(L.mul(x, unit)), unit)
+
+
+def _round_integer(L: Any, x: Lane, places: int) -> Lane:
+    """In FP64, as NumPy does; what has no place in 32 bits becomes the least of them."""
+    unit = L.const(FP64, float(f"1e{places}"))
+    rounded = L.mul(L.rint(L.div(L.convert(x, FP64), unit)), unit)
+    least = L.const(FP64, -(2.0**31))
+    fits = L.compare("lt", L.abs(rounded), L.neg(least))
+    return L.convert(L.convert(L.select(fits, rounded, least), INT32), x.dtype)
+
+
 unary(
     "round",
     "Rounds to a number of decimals, halves to even; negative ones round left of the point.",
     _round,
     Arg("decimals", "int", 0),
+    lane=_round_lane,
     accept=ARITHMETIC,
     formula="out = rint(input * 10**decimals) / 10**decimals",
     torch="torch.round(input, decimals=decimals) if input.is_floating_point() else input",
@@ -408,6 +473,7 @@ unary(
     "logical_not",
     "Whether an element is zero; NaN is not.",
     exactly(np.logical_not),
+    lane=lambda L, x: L.compare("eq", x, L.const(x.dtype, 0)),
     accept=types(FLOATS, WORDS, BOOL),
     result=always(BOOL),
     formula="out = input == 0",
@@ -417,16 +483,26 @@ unary(
     "bitwise_not",
     "The other bits; for DT_BOOL the other truth value.",
     exactly(np.invert),
+    lane=lambda L, x: L.flip(x),
     arg="self",
     accept=types(WORDS, BOOL),
     formula="out = ~self",
     method="",
     samples=Samples(-100, 100),
 )
+
+
+def _finite_lane(L: Any, x: Lane) -> Lane:
+    if not x.dtype.is_float:
+        return L.const(BOOL, True)
+    return L.compare("lt", L.abs(x), L.const(FP32, np.inf))
+
+
 unary(
     "isfinite",
     "Whether an element is neither infinite nor NaN; integers are.",
     exactly(np.isfinite),
+    lane=_finite_lane,
     arg="self",
     accept=types(FLOATS, WORDS, LONGS),
     result=always(BOOL),
@@ -436,6 +512,7 @@ unary(
     "isnan",
     "Whether an element is NaN.",
     exactly(np.isnan),
+    lane=lambda L, x: L.is_nan(x),
     arg="self",
     result=always(BOOL),
     method="",

@@ -1,0 +1,438 @@
+"""Exponentials, logarithms, and what is made of them, over a lane builder.
+
+In: FP32 lanes (`_wide` functions: FP64).  Out: FP32 lanes within 4 ulp, with the right values at
+zeros, infinities, NaN and denormals.  exp, exp2, expm1, log and its kin, sigmoid, tanh and erf stay
+in FP32; the others compute in FP64, at half the speed, where nothing cancels and nothing overflows.
+
+Every polynomial is a weighted minimax fit: least squares in Chebyshev polynomials on 800 nodes,
+reweighted by Lawson's iteration until the relative error is level, which stands beside it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from pypto.cpu.lanes import FP32, FP64, INT32, INT64, UINT64, Lane, Lanes
+
+_INF, _NAN = math.inf, math.nan
+_LOG2_E = 1 / math.log(2)
+
+# Added to a small number, they leave its nearest whole number in the low bits of the sum.
+_ROUND32, _ROUND64 = 1.5 * 2.0**23, 1.5 * 2.0**52
+
+# 4**r on ±1/2, 2**-26.3.
+_EXP = (
+    1.0,
+    1.3862944343105503,
+    0.9609069255028275,
+    0.4440303309839416,
+    0.1538673473186821,
+    0.04268651805004847,
+    0.010018961261364064,
+    0.0019238048799776768,
+)
+# (exp(r) - 1 - r) / r² on ±log(2)/2, 2**-26.1 of exp(r) - 1.
+_EXPM1 = (
+    0.49999998123718753,
+    0.16666542278880483,
+    0.04166720569575889,
+    0.008366701276212293,
+    0.0013882485584823657,
+)
+# (log(1 + f) - f) / f² on ±1/3, 2**-27.6 of log(1 + f).
+_LOG = (
+    -0.5000000124570654,
+    0.33333205257625864,
+    -0.24999710270800438,
+    0.200109540468242,
+    -0.16682608287762118,
+    0.13997431956967377,
+    -0.12162752702655623,
+    0.14024664616247384,
+    -0.1296952345245429,
+)
+# tanh(x) / x as a quotient of polynomials in x² up to 9.1, 2**-25.3.
+_TANH_OVER = (
+    0.9999999771848163,
+    0.13374474469373687,
+    0.0034878102632488863,
+    2.048117610242283e-05,
+    1.3177511393740285e-08,
+)
+_TANH_UNDER = (
+    1.0,
+    0.46707788244804466,
+    0.02584738541990032,
+    0.0003272919007985031,
+    7.704040868558554e-07,
+)
+# erf(x) / x likewise up to 3.93, 2**-25.6.
+_ERF_OVER = (
+    1.1283791453523222,
+    0.19078386180995596,
+    0.052790291400409806,
+    0.0037796110267323065,
+    0.0002848087245029945,
+    2.04197153824936e-06,
+)
+_ERF_UNDER = (
+    1.0,
+    0.5024105147838271,
+    0.1142575363801514,
+    0.014997440740697941,
+    0.0011652133130773436,
+    3.8004089251685975e-05,
+)
+# exp(x²) erfc(x) over (x - 2.5) / (x + 2.5), x from 0 to 10.4, 2**-35.
+_ERFC = (
+    0.2108063640606886,
+    -0.37173673383970063,
+    0.25171319311933626,
+    -0.1250330580533821,
+    0.03992254378915684,
+    -0.003993616246773657,
+    -0.0026424120389102945,
+    0.0008753512957984159,
+    0.00022849369932977147,
+    -0.00012696676824569206,
+    -3.391229447726584e-05,
+    1.5344536946959332e-05,
+    6.0506185725518125e-06,
+)
+# 2**r on ±1/2, 2**-45.8.
+_EXP_WIDE = (
+    1.0,
+    0.6931471805598841,
+    0.2402265069571937,
+    0.055504108668463406,
+    0.009618129182161029,
+    0.0013333557622237909,
+    0.00015403440098795345,
+    1.5252989955262936e-05,
+    1.3258519030246692e-06,
+    1.014864570987879e-07,
+)
+# log((1 + s) / (1 - s)) / s in s², |s| ≤ 0.172, 2**-50.
+_LOG_WIDE = (
+    2.0,
+    0.6666666666664428,
+    0.40000000021539667,
+    0.285714218256609,
+    0.22223059866368503,
+    0.1813306584890775,
+    0.16713661690083917,
+)
+# sinh(x) / x in x², x up to 1, 2**-34.
+_SINH = (
+    1.0000000000459763,
+    0.1666666643024715,
+    0.00833335259289289,
+    0.00019835812449270107,
+    2.8185239365319094e-06,
+)
+
+
+def _as_single(number: float) -> float:
+    return float(np.float32(number))
+
+
+def in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
+    """A function of FP64 lanes for lanes of any number type, rounded once to FP32."""
+
+    def narrow(lanes: Lanes, *operands: Lane) -> Lane:
+        return lanes.convert(wide(lanes, *(lanes.convert(x, FP64) for x in operands)), FP32)
+
+    return narrow
+
+
+# --- exponentials --------------------------------------------------------------------------------
+
+
+def _scaled(lanes: Lanes, rounded: Lane, r: Lane) -> Lane:
+    """4**(n + r), where n stands in the low bits of `rounded`.
+
+    2**n enters twice, so that no step but the last is denormal or infinite.
+    """
+    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 127))
+    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
+    return lanes.mul(lanes.mul(lanes.poly(r, _EXP), power), power)
+
+
+def _exp_within(lanes: Lanes, x: Lane) -> Lane:
+    """exp(x) for x from -104 to 89."""
+    per_four = lanes.const(FP32, _LOG2_E / 2)
+    magic = lanes.const(FP32, _ROUND32)
+    rounded = lanes.fma(x, per_four, magic)
+    n = lanes.sub(rounded, magic)
+    # The rest of x / log(4), with the constant in two parts: the first product is not rounded.
+    high = lanes.fma(x, per_four, lanes.neg(n))
+    low = _LOG2_E / 2 - _as_single(_LOG2_E / 2)
+    return _scaled(lanes, rounded, lanes.fma(x, lanes.const(FP32, low), high))
+
+
+def exp(lanes: Lanes, x: Lane) -> Lane:
+    return _exp_within(lanes, lanes.limit(x, -104.0, 89.0))
+
+
+def exp2(lanes: Lanes, x: Lane) -> Lane:
+    x = lanes.limit(x, -151.0, 129.0)
+    magic, half = lanes.const(FP32, _ROUND32), lanes.const(FP32, 0.5)
+    rounded = lanes.fma(x, half, magic)
+    n = lanes.sub(rounded, magic)
+    return _scaled(lanes, rounded, lanes.fma(x, half, lanes.neg(n)))
+
+
+def expm1(lanes: Lanes, x: Lane) -> Lane:
+    near = lanes.limit(x, -18.0, 88.9)
+    magic = lanes.const(FP32, _ROUND32)
+    rounded = lanes.fma(near, lanes.const(FP32, _LOG2_E), magic)
+    n = lanes.neg(lanes.sub(rounded, magic))
+    high = _as_single(math.log(2))
+    r = lanes.fma(n, lanes.const(FP32, high), near)
+    r = lanes.fma(n, lanes.const(FP32, math.log(2) - high), r)
+    p = lanes.fma(lanes.mul(r, r), lanes.poly(r, _EXPM1), r)
+    # Half of 2**n p + 2**n - 1, since 2**n may be 2**128.
+    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 126))
+    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
+    half = lanes.fma(power, p, lanes.sub(power, lanes.const(FP32, 0.5)))
+    # Half of a denormal is not exact, and -0 would become 0.
+    tiny = lanes.compare("lt", lanes.abs(x), lanes.const(FP32, 2.0**-25))
+    return lanes.select(tiny, x, lanes.add(half, half))
+
+
+def sigmoid(lanes: Lanes, x: Lane) -> Lane:
+    """1 / (1 + exp(-x)) above 0, exp(x) / (1 + exp(x)) below, where it may be denormal."""
+    negative = lanes.neg(lanes.abs(x))
+    e = _exp_within(lanes, lanes.limit(negative, -104.0))
+    one = lanes.const(FP32, 1.0)
+    over = lanes.select(lanes.compare("lt", x, lanes.const(FP32, 0.0)), e, one)
+    return lanes.div(over, lanes.add(one, e))
+
+
+def tanh(lanes: Lanes, x: Lane) -> Lane:
+    return _odd_quotient(lanes, x, 9.1, _TANH_OVER, _TANH_UNDER)
+
+
+def erf(lanes: Lanes, x: Lane) -> Lane:
+    return _odd_quotient(lanes, x, 3.93, _ERF_OVER, _ERF_UNDER)
+
+
+def _odd_quotient(
+    lanes: Lanes, x: Lane, end: float, over: tuple[float, ...], under: tuple[float, ...]
+) -> Lane:
+    """The quotient x p(x²) / q(x²); from `end` on it is 1, and it is nowhere more."""
+    x = lanes.limit(x, -end, end)
+    square = lanes.mul(x, x)
+    above = lanes.mul(x, lanes.poly(square, over))
+    return lanes.limit(lanes.div(above, lanes.poly(square, under)), -1.0, 1.0)
+
+
+# --- logarithms ----------------------------------------------------------------------------------
+
+
+def _log_parts(lanes: Lanes, x: Lane, low: Lane | None = None) -> tuple[Lane, Lane]:
+    """The exponent e and log(m) of a positive normal x + low = 2**e m, m from 2/3 to 4/3."""
+    word = lanes.cast_bits(x, INT32)
+    offset = lanes.sub(word, lanes.const(INT32, 0x3F2AAAAB))  # 2/3
+    exponent = lanes.bit_and(offset, lanes.const(INT32, -(1 << 23)))
+    m = lanes.cast_bits(lanes.sub(word, exponent), FP32)
+    f = lanes.sub(m, lanes.const(FP32, 1.0))
+    if low is not None:
+        scale = lanes.sub(lanes.const(INT32, 127 << 23), exponent)
+        f = lanes.fma(low, lanes.cast_bits(scale, FP32), f)
+    e = lanes.mul(lanes.convert(exponent, FP32), lanes.const(FP32, 2.0**-23))
+    return e, lanes.fma(lanes.mul(f, f), lanes.poly(f, _LOG), f)
+
+
+def _log_ends(lanes: Lanes, x: Lane, usual: Lane) -> Lane:
+    """A logarithm at its ends: -inf at 0, NaN below, inf and NaN as they are."""
+    zero = lanes.const(x.dtype, 0.0)
+    least = lanes.select(
+        lanes.compare("eq", x, zero), lanes.const(x.dtype, -_INF), lanes.const(x.dtype, _NAN)
+    )
+    usual = lanes.select(lanes.compare("gt", x, zero), usual, least)
+    return lanes.select(lanes.compare("lt", x, lanes.const(x.dtype, _INF)), usual, x)
+
+
+def _logarithm(lanes: Lanes, x: Lane, scale: float, unit: float) -> Lane:
+    """log(x) * scale, where `unit` is log(2) * scale."""
+    # Denormals are lifted by 23 binary places.
+    small = lanes.compare("lt", x, lanes.const(FP32, 2.0**-126))
+    lifted = lanes.select(small, lanes.mul(x, lanes.const(FP32, 2.0**23)), x)
+    e, log_m = _log_parts(lanes, lifted)
+    shift = lanes.select(small, lanes.const(FP32, 23.0), lanes.const(FP32, 0.0))
+    e = lanes.sub(e, shift)
+    if scale != 1:
+        log_m = lanes.mul(log_m, lanes.const(FP32, scale))
+    return _log_ends(lanes, x, lanes.fma(e, lanes.const(FP32, unit), log_m))
+
+
+def log(lanes: Lanes, x: Lane) -> Lane:
+    return _logarithm(lanes, x, 1.0, math.log(2))
+
+
+def log2(lanes: Lanes, x: Lane) -> Lane:
+    return _logarithm(lanes, x, _LOG2_E, 1.0)
+
+
+def log10(lanes: Lanes, x: Lane) -> Lane:
+    return _logarithm(lanes, x, math.log10(math.e), math.log10(2))
+
+
+def log1p(lanes: Lanes, x: Lane) -> Lane:
+    one = lanes.const(FP32, 1.0)
+    total = lanes.add(one, x)
+    low = lanes.sub(x, lanes.sub(total, one))
+    e, log_m = _log_parts(lanes, total, low)
+    usual = lanes.fma(e, lanes.const(FP32, math.log(2)), log_m)
+    # -0 is lost in the sum.
+    zero = lanes.compare("eq", x, lanes.const(FP32, 0.0))
+    return lanes.select(zero, x, _log_ends(lanes, total, usual))
+
+
+# --- in FP64 -------------------------------------------------------------------------------------
+
+
+def exp2_wide(lanes: Lanes, x: Lane) -> Lane:
+    """2**x, which far from the range of FP32 is only far from it."""
+    x = lanes.limit(x, -200.0, 200.0)
+    magic = lanes.const(FP64, _ROUND64)
+    rounded = lanes.add(x, magic)
+    word = lanes.add(lanes.cast_bits(rounded, INT64), lanes.const(INT64, 1023))
+    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT64, 52)), FP64)
+    return lanes.mul(lanes.poly(lanes.sub(x, lanes.sub(rounded, magic)), _EXP_WIDE), power)
+
+
+def exp_wide(lanes: Lanes, x: Lane) -> Lane:
+    return exp2_wide(lanes, lanes.mul(x, lanes.const(FP64, _LOG2_E)))
+
+
+def log_wide(lanes: Lanes, x: Lane, low: Lane | None = None) -> Lane:
+    """log(x + low) of FP64 numbers that are no denormals."""
+    word = lanes.cast_bits(x, INT64)
+    offset = lanes.sub(word, lanes.const(INT64, 0x3FE6A09E667F3BCD - (1023 << 52)))  # sqrt(1/2)
+    # The biased exponent becomes a number in the low bits of 2**52.
+    biased = lanes.convert(
+        lanes.shift_right(lanes.convert(offset, UINT64), lanes.const(UINT64, 52)), INT64
+    )
+    base = lanes.cast_bits(lanes.const(FP64, 2.0**52), INT64)
+    e = lanes.sub(
+        lanes.cast_bits(lanes.bit_or(biased, base), FP64), lanes.const(FP64, 2.0**52 + 1023)
+    )
+    exponent = lanes.sub(
+        lanes.shift_left(biased, lanes.const(INT64, 52)), lanes.const(INT64, 1023 << 52)
+    )
+    m = lanes.cast_bits(lanes.sub(word, exponent), FP64)
+    one = lanes.const(FP64, 1.0)
+    f = lanes.sub(m, one)
+    if low is not None:
+        scale = lanes.sub(lanes.const(INT64, 1023 << 52), exponent)
+        f = lanes.fma(low, lanes.cast_bits(scale, FP64), f)
+    s = lanes.div(f, lanes.add(m, one))
+    log_m = lanes.mul(s, lanes.poly(lanes.mul(s, s), _LOG_WIDE))
+    return _log_ends(lanes, x, lanes.fma(e, lanes.const(FP64, math.log(2)), log_m))
+
+
+def log1p_wide(lanes: Lanes, x: Lane) -> Lane:
+    one = lanes.const(FP64, 1.0)
+    total = lanes.add(one, x)
+    return log_wide(lanes, total, lanes.sub(x, lanes.sub(total, one)))
+
+
+def _cosh(lanes: Lanes, x: Lane) -> Lane:
+    e = exp_wide(lanes, lanes.abs(x))
+    half = lanes.const(FP64, 0.5)
+    return lanes.mul(half, lanes.add(e, lanes.div(lanes.const(FP64, 1.0), e)))
+
+
+def _sinh(lanes: Lanes, x: Lane) -> Lane:
+    size = lanes.abs(x)
+    e = exp_wide(lanes, size)
+    half, one = lanes.const(FP64, 0.5), lanes.const(FP64, 1.0)
+    far = lanes.mul(half, lanes.sub(e, lanes.div(one, e)))
+    near = lanes.mul(size, lanes.poly(lanes.mul(x, x), _SINH))
+    return lanes.copysign(lanes.select(lanes.compare("lt", size, one), near, far), x)
+
+
+def _asinh(lanes: Lanes, x: Lane) -> Lane:
+    """log(|x| + sqrt(x² + 1)) as log(1 + …), which is right near 0."""
+    size = lanes.abs(x)
+    square, one = lanes.mul(x, x), lanes.const(FP64, 1.0)
+    root = lanes.sqrt(lanes.add(square, one))
+    more = lanes.add(size, lanes.div(square, lanes.add(root, one)))
+    finite = lanes.compare("lt", size, lanes.const(FP64, _INF))
+    found = lanes.select(finite, log1p_wide(lanes, more), size)
+    return lanes.copysign(found, x)
+
+
+def _acosh(lanes: Lanes, x: Lane) -> Lane:
+    more = lanes.sub(x, lanes.const(FP64, 1.0))
+    root = lanes.sqrt(lanes.mul(more, lanes.add(more, lanes.const(FP64, 2.0))))
+    found = log1p_wide(lanes, lanes.add(more, root))
+    inside = lanes.compare("ge", x, lanes.const(FP64, 1.0))
+    return lanes.select(inside, found, lanes.const(FP64, _NAN))
+
+
+def _atanh(lanes: Lanes, x: Lane) -> Lane:
+    size = lanes.abs(x)
+    ratio = lanes.div(lanes.add(size, size), lanes.sub(lanes.const(FP64, 1.0), size))
+    half = lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
+    return lanes.copysign(half, x)
+
+
+def _erfc(lanes: Lanes, x: Lane) -> Lane:
+    """exp(-x²) times a polynomial above 0; below 2 less that."""
+    size = lanes.limit(lanes.abs(x), high=10.4)
+    k = lanes.const(FP64, 2.5)
+    t = lanes.div(lanes.sub(size, k), lanes.add(size, k))
+    e = exp_wide(lanes, lanes.neg(lanes.mul(size, size)))
+    above = lanes.mul(e, lanes.poly(t, _ERFC))
+    negative = lanes.compare("lt", x, lanes.const(FP64, 0.0))
+    return lanes.select(negative, lanes.sub(lanes.const(FP64, 2.0), above), above)
+
+
+def _cbrt(lanes: Lanes, x: Lane) -> Lane:
+    third = lanes.mul(log_wide(lanes, lanes.abs(x)), lanes.const(FP64, _LOG2_E / 3))
+    root = exp2_wide(lanes, third)
+    # Zero and infinity are their own roots.
+    same = lanes.compare("eq", x, lanes.add(x, x))
+    return lanes.copysign(lanes.select(same, x, root), x)
+
+
+def _pow(lanes: Lanes, base: Lane, other: Lane) -> Lane:
+    """A power; NaN only where IEEE 754 has no number."""
+    zero, one = lanes.const(FP64, 0.0), lanes.const(FP64, 1.0)
+    exponent = lanes.mul(log_wide(lanes, lanes.abs(base)), other)
+    size = exp2_wide(lanes, lanes.mul(exponent, lanes.const(FP64, _LOG2_E)))
+    half = lanes.mul(other, lanes.const(FP64, 0.5))
+    whole = lanes.compare("eq", other, lanes.trunc(other))
+    odd = lanes.bit_and(whole, lanes.compare("ne", half, lanes.trunc(half)))
+    signed = lanes.select(odd, lanes.copysign(size, base), size)
+    negative = lanes.bit_and(
+        lanes.compare("lt", base, zero), lanes.compare("gt", base, lanes.const(FP64, -_INF))
+    )
+    none = lanes.bit_and(negative, lanes.flip(whole))
+    found = lanes.select(none, lanes.const(FP64, _NAN), signed)
+    # 1 has every power and 0 is a power of everything, of NaN too; -1 has its infinite ones.
+    unit = lanes.bit_or(lanes.compare("eq", base, one), lanes.compare("eq", other, zero))
+    endless = lanes.bit_and(
+        lanes.compare("eq", base, lanes.const(FP64, -1.0)),
+        lanes.compare("eq", lanes.abs(other), lanes.const(FP64, _INF)),
+    )
+    return lanes.select(lanes.bit_or(unit, endless), one, found)
+
+
+def _hypot(lanes: Lanes, a: Lane, b: Lane) -> Lane:
+    length = lanes.sqrt(lanes.fma(a, a, lanes.mul(b, b)))
+    endless = lanes.const(FP64, _INF)
+    either = lanes.bit_or(
+        lanes.compare("eq", lanes.abs(a), endless), lanes.compare("eq", lanes.abs(b), endless)
+    )
+    return lanes.select(either, endless, length)
+
+
+cosh, sinh, asinh, acosh, atanh = (in_double(f) for f in (_cosh, _sinh, _asinh, _acosh, _atanh))
+erfc, cbrt, pow, hypot = (in_double(f) for f in (_erfc, _cbrt, _pow, _hypot))
