@@ -74,20 +74,14 @@ class Lanes:
     def _splat(self, scalar: str, literal: str) -> str:
         return literal if self.width == 1 else f"splat ({scalar} {literal})"
 
-    def spread(self, scalar: Reg, dtype: DataType) -> Lane:
-        """One register in every lane."""
+    def spread(self, one: Lane) -> Lane:
+        """The element of a builder of width 1 in every lane."""
         if self.width == 1:
-            return Lane(scalar, dtype)
-        kind, vector = scalar.type, self.vector(scalar.type)
-        one = self.code.let(vector, f"insertelement {vector} poison, {kind} {scalar}, i64 0")
-        return Lane(
-            self.code.let(
-                vector,
-                f"shufflevector {vector} {one}, {vector} poison, <{self.width} x i32> "
-                "zeroinitializer",
-            ),
-            dtype,
-        )
+            return one
+        kind, vector = REGISTER[one.dtype], self.type(one.dtype)
+        first = self.code.let(vector, f"insertelement {vector} poison, {kind} {one.reg}, i64 0")
+        every = f"{vector} {first}, {vector} poison, <{self.width} x i32> zeroinitializer"
+        return Lane(self.code.let(vector, f"shufflevector {every}"), one.dtype)
 
     # --- memory ----------------------------------------------------------------------------------
 
