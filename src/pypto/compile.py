@@ -5,7 +5,7 @@
     verify     what is legal in a graph holds
     check      what the chip asks holds (`PYPTO_CHECK`)
     results    no result is lost
-    prepare    the graph becomes a program of NumPy steps
+    prepare    the graph becomes machine code, or a program of NumPy steps (`PYPTO_INTERPRET`)
 
 Each stage takes what the one before left.  `until=` stops behind a stage; `PYPTO_DUMP` keeps the
 text of the graph behind each.
@@ -16,15 +16,16 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from types import FunctionType
-from typing import Any
+from typing import Any, Protocol
 
-from pypto import knobs
+import numpy as np
+
+from pypto import cpu, interp, knobs
 from pypto.check.tile_rules import findings
 from pypto.errors import PyptoWarning, error, warn
-from pypto.interp.run import Program, prepare
 from pypto.ir.graph import Graph, Node, walk
 from pypto.ir.rewrite import PASSES
 from pypto.ir.text import to_text
@@ -34,6 +35,13 @@ from pypto.trace.run import TensorSpec, Traced, trace_kernel
 from pypto.trace.world import World, freeze
 
 __all__ = ["Compiled", "Request", "TensorSpec", "World", "compile_kernel", "freeze"]
+
+
+class Program(Protocol):
+    """A graph made ready to run."""
+
+    def run(self, arrays: Sequence[np.ndarray]) -> None:
+        """Run on the arrays of one call, one per tensor parameter, written in place."""
 
 
 @dataclass(eq=False)
@@ -99,7 +107,12 @@ def _check(c: Compiled) -> None:
 
 
 def _prepare(c: Compiled) -> None:
-    c.program = prepare(c.text, knobs.SANITIZE.get())
+    # Sanitizers look at single steps, which only the interpreter has.
+    sanitizers = knobs.SANITIZE.get()
+    if knobs.INTERPRET.get() or sanitizers:
+        c.program = interp.run.prepare(c.text, sanitizers)
+    else:
+        c.program = cpu.launch.NativeProgram(c.text)
 
 
 STAGES: list[tuple[str, Callable[[Compiled], None]]] = [

@@ -64,6 +64,9 @@ def _sanitizers(raw: str) -> frozenset[str]:
 
 
 DEBUG = _declare("PYPTO_DEBUG", int, 0, "1 shows stage times, 3 the graph, our own stack frames")
+INTERPRET = _declare(
+    "PYPTO_INTERPRET", _flag, True, "run the NumPy meaning of kernels, not machine code", True
+)
 NUM_THREADS = _declare("PYPTO_NUM_THREADS", int, 0, "threads that run a kernel; 0: all cores")
 DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
 ERRORS = _declare("PYPTO_ERRORS", str, "text", "what an error prints: `text`, or `json` for tools")

@@ -1,14 +1,17 @@
-"""How the package itself comes into memory: without the collector of garbage.
+"""How the package itself comes into memory: quickly.
 
 Modules that are being loaded make objects that stay, no garbage.  The collector cannot know and
-walks all of NumPy's objects several times meanwhile, which costs a third of the import.
+walks all of NumPy's objects several times meanwhile, so it rests.  The rooms that only running a
+kernel needs come when the first kernel does.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable, Iterator
+from types import ModuleType
 
 
 @contextlib.contextmanager
@@ -21,3 +24,14 @@ def without_collections() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+def on_demand(package: str, *modules: str) -> Callable[[str], ModuleType]:
+    """What a package takes as its `__getattr__`, so that these modules of it load on first use."""
+
+    def load(name: str) -> ModuleType:
+        if name not in modules:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        return importlib.import_module(f"{package}.{name}")
+
+    return load

@@ -184,7 +184,7 @@ def _splits(accesses: list[_Access], a: int, b: int, index: Value, step: int) ->
 def _only_atom(x: SymInt) -> Atom | None:
     """The one atom that an expression is."""
     if isinstance(x, Expr) and x.const == 0 and len(x.terms) == 1:
-        (monomial, factor), = x.terms.items()
+        ((monomial, factor),) = x.terms.items()
         if factor == 1 and len(monomial) == 1:
             return monomial[0]
     return None

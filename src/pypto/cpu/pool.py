@@ -19,7 +19,12 @@ from pypto import knobs
 
 # i32 body(ptr context, ptr frame, ptr arena, i64 begin, i64 end)
 BODY = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64
+    ctypes.c_int32,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_void_p,
+    ctypes.c_int64,
+    ctypes.c_int64,
 )
 # Pieces per thread: enough that threads which are slowed down do not hold up the others.
 _PIECES = 4
