@@ -104,7 +104,7 @@ def _access(node: Node, value: Value) -> _Access | None:
         return _Access(tuple(node.attrs["offsets"]), tuple(node.attrs["shape"]))
     if node.op.name == "assemble":
         shape = node.operands[node.attrs["src"].index].tensor.shape
-        return _Access(tuple(node.attrs["offsets"]), tuple(shape))  # type: ignore[arg-type]
+        return _Access(tuple(node.attrs["offsets"]), tuple(shape))
     return _Access(tuple(node.attrs["index"]), (1,) * rank)
 
 

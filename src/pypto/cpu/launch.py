@@ -75,7 +75,7 @@ def _run_parallel(context: Any, body: int, frame: int, arena: int, trips: int) -
 
 
 _PARALLEL_CALL = _PARALLEL(_run_parallel)
-_PARALLEL_ADDRESS = ctypes.cast(_PARALLEL_CALL, ctypes.c_void_p).value
+_PARALLEL_ADDRESS = ctypes.cast(_PARALLEL_CALL, ctypes.c_void_p).value or 0
 
 
 class NativeProgram:

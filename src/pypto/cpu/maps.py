@@ -158,6 +158,7 @@ def _step(
     lanes = at.lanes
     given = [_operand(at, results, *operand) for operand in operands]
     if op.name == "full":
+        assert given[0] is not None
         return lanes.convert(given[0], dtype)
     if op.widen:
         given = [None if lane is None else lanes.widen(lane) for lane in given]

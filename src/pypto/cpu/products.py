@@ -173,8 +173,8 @@ def _factor(at: Cursor, place: int | None, scale: float) -> Lane | None:
         word = lanes.convert(at.load(place)._replace(dtype=INT64), INT32)
         return lanes.cast_bits(lanes.bit_and(word, lanes.const(INT32, _SCALE_BITS)), FP32)
     if scale:
-        word = np.float32(scale).view(np.int32) & np.int32(_SCALE_BITS)
-        return lanes.const(FP32, word.view(np.float32))
+        bits = np.array(scale, np.float32).view(np.int32) & np.int32(_SCALE_BITS)
+        return lanes.const(FP32, bits.view(np.float32))
     return None
 
 
