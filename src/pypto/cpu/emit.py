@@ -76,6 +76,7 @@ class _Emitter:
         self._ends = last_uses(graph)
         self._users = users(graph)
         self._group = Group()
+        self._done: list[Node] = []  # nodes whose tensors are not let go yet
         self._parallel = False  # whether the body of a parallel loop is being written
         self._outside: list[int] = []  # the arenas of such bodies
 
@@ -121,8 +122,8 @@ class _Emitter:
             self._group.add(node)
             return
         self._emit(node)
-        for value in self._ends.get(node, ()):
-            self._e.let_go(value)
+        self._done.append(node)
+        self._let_go()
 
     def _flush(self) -> None:
         """Emit the maps that wait."""
@@ -130,6 +131,7 @@ class _Emitter:
         if not nodes:
             return
         self._group = Group()
+        self._done += nodes
         inside = set(nodes)
         kept = [
             node.result
@@ -139,9 +141,16 @@ class _Emitter:
         if kept:
             self._e.node = nodes[0]
             emit_group(self._e, nodes, kept)
-        for node in nodes:
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Let tensors go that nothing needs any more; maps that wait may need them still."""
+        if self._group.nodes:
+            return
+        for node in self._done:
             for value in self._ends.get(node, ()):
                 self._e.let_go(value)
+        self._done = []
 
     def _emit(self, node: Node) -> None:
         e, op = self._e, node.op
