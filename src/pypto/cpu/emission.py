@@ -19,8 +19,9 @@ from pypto.cpu.target import Target
 from pypto.errors import InternalError, PyptoError, not_supported
 from pypto.ir import faults, sym
 from pypto.ir.dtype import DataType
-from pypto.ir.graph import Graph, Node, Value
+from pypto.ir.graph import Graph, Node, Storage, Value
 from pypto.ir.sym import SymInt
+from pypto.ir.types import Shape
 
 # Words of the block through which a run tells what went wrong: the place of the fault, its numbers,
 # the index of every open loop.
@@ -50,6 +51,7 @@ class Emission:
         self.module = Module()
         self.ints = Integers(self._divided_by_zero)
         self.mems: dict[Value, Mem] = {}
+        self._homes: dict[tuple[Storage, Shape], Mem] = {}
         self.arena = Arena()
         self.faults: list[Fault] = []
         self.loops: list[tuple[str, Reg]] = []  # the name and index of every open loop
@@ -85,9 +87,16 @@ class Emission:
     def bind(self, value: Value, mem: Mem) -> Mem:
         """Say where a tensor lies."""
         self.mems[value] = mem
+        if value.storage is not None:
+            self._homes[value.storage, value.tensor.shape] = mem
         if mem.root is not None:
             mem.root.uses += 1
         return mem
+
+    def home(self, value: Value) -> Mem | None:
+        """Where the storage of a tensor lies already, if another version of it was made."""
+        assert value.storage is not None
+        return self._homes.get((value.storage, value.tensor.shape))
 
     def let_go(self, value: Value) -> None:
         """Nothing behind here needs the tensor."""

@@ -173,12 +173,14 @@ class _Emitter:
 
     # --- handing values on -----------------------------------------------------------------------
 
-    def _receive(self, value: Value, source: Value | None) -> Mem:
+    def _receive(self, value: Value, sources: Sequence[Value | SymInt | None]) -> Mem:
         """Where a value that a region receives lies: memory of its own, or that of its storage."""
-        e = self._e
-        if source is not None and source.storage is value.storage:
-            return e.bind(value, e.mem(source))
-        type = value.tensor
+        e, type = self._e, value.tensor
+        home = e.home(value)
+        if home is not None and any(
+            isinstance(s, Value) and s.storage is value.storage for s in sources
+        ):
+            return e.bind(value, home)
         return e.bind(value, e.take(type.dtype, type.shape))
 
     def _put(
@@ -338,7 +340,7 @@ class _Emitter:
                 self._e.code.store(i64(0), variable)
                 places.append(variable)
             else:
-                place = self._receive(target, init if isinstance(init, Value) else None)
+                place = self._receive(target, (init,))
                 # The next trip needs it, too, wherever this one needs it last.
                 self._e.hold(place)
                 places.append(place)
@@ -382,9 +384,7 @@ class _Emitter:
                 code.store(i64(0), variable)
                 places.append(variable)
                 continue
-            known = [a for a in arms if isinstance(a, Value) and a.storage is result.storage]
-            known = [a for a in known if a in e.mems]
-            places.append(self._receive(result, known[0] if known else None))
+            places.append(self._receive(result, arms))
         labels = [code.module.label() for _ in range(3)]
         code.branch(holds, labels[0], labels[1])
         for region, label in zip(node.regions, labels, strict=False):
