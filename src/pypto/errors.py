@@ -383,8 +383,12 @@ def collected(findings: Sequence[PyptoError]) -> PyptoError:
             continue
         seen.update(keys)
         told.append(finding)
-    if not told:
-        return findings[0]
+    return together(told or findings[:1])
+
+
+def together(findings: Sequence[PyptoError]) -> PyptoError:
+    """One error that shows several, by line; the first one gives it its classes."""
+    told = sorted(findings, key=_position)
     if len(told) == 1:
         return told[0]
     first = told[0]

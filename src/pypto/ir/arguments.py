@@ -7,21 +7,25 @@ that names the op, the argument, what was found and what is allowed.
 from __future__ import annotations
 
 import enum
+import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from pypto.errors import PyptoError, error
 from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
+from pypto.ir.findings import keep, unexpected
 from pypto.ir.graph import Value
 from pypto.ir.handle import Tensor
-from pypto.ir.op import Arg, Op, Slot, nearest
+from pypto.ir.op import Arg, Op, Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TensorType
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 def bind(
@@ -36,17 +40,7 @@ def bind(
         build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
-            close = _ELSEWHERE.get(keyword)
-            if close not in signature.parameters:
-                close = nearest(keyword, list(signature.parameters))
-            raise error(
-                TypeError,
-                f"{name}() got an unexpected keyword argument '{keyword}'"
-                + (f"; did you mean `{close}`?" if close else f": there is no `{keyword}`"),
-                fix=_call(name, signature),
-                value=keyword,
-                limit=list(signature.parameters),
-            )
+            raise unexpected(name, keyword, list(signature.parameters), _call(name, signature))
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
@@ -55,8 +49,28 @@ def bind(
     return dict(bound.arguments)
 
 
-# Keywords of other array libraries.
-_ELSEWHERE = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
+def known_keywords(function: F, **hints: str) -> F:
+    """For public functions that are no ops: a keyword that they do not have is an error with the
+    nearest one that they have; where errors are collected, the call goes on without it.  `hints`
+    are the ways out for keywords that are no misspelling.
+    """
+    name = function.__name__
+    signature = inspect.signature(function)
+    parameters = signature.parameters.values()
+    known = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
+
+    @functools.wraps(function)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        for keyword in [k for k in kwargs if k not in known]:
+            keep(unexpected(name, keyword, known, hints.get(keyword, "")))
+            del kwargs[keyword]
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError as cause:
+            raise error(TypeError, f"{name}() {cause}", fix=_call(name, signature)) from None
+        return function(*args, **kwargs)
+
+    return checked  # type: ignore[return-value]
 
 
 def _call(name: str, signature: inspect.Signature) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import error
+from pypto.ir import place
 from pypto.ir.dtype import DataType
 
 
@@ -29,6 +30,7 @@ class PrintOptions:
 _options = PrintOptions()
 
 
+@place.boundary
 def set_print_options(
     *,
     edgeitems: int | None = None,
