@@ -1,17 +1,17 @@
-"""Mistakes on the host: declaring, decorating and calling kernels, each with its exact error.
+"""Mistakes of declaration, and of public functions outside of a kernel, each with its exact error.
 
-In: one wrong declaration or call, or a call with several faults.  Out: class, code, sentence, way
+In: one wrong annotation, signature, decorator or call on the host.  Out: class, code, sentence, way
 out, the line, and what is underlined there; and that no frame of the package shows.
 """
 
 import traceback
 
-import numpy as np
 import pytest
 import torch
 from exact_errors import blank, ramp, refused
 
 import pypto
+from pypto.ir import options
 
 P, DT = pypto.Tensor, pypto.DT_FP32
 F32 = P([], DT)
@@ -21,18 +21,6 @@ F32 = P([], DT)
 def kernel(a: F32, out: F32, scale: float = 1.0):
     pypto.set_vec_tile_shapes(16, 32)
     out[:] = a * scale
-
-
-@pypto.jit
-def fixed(a: P([16, 32], DT), out: F32):
-    pypto.set_vec_tile_shapes(16, 32)
-    out[:] = a + 1.0
-
-
-@pypto.jit
-def needs_a_number(a: F32, out: F32, count: int):
-    pypto.set_vec_tile_shapes(16, 32)
-    out[:] = a * count
 
 
 def findings(call):
@@ -281,7 +269,7 @@ def test_key_of_an_option_stands_at_the_decorator():
         under='pypto.jit(pass_options={"pg_lower_bond": 1})',
         code="F00001",
         builtin=TypeError,
-        fix=...,
+        fix=f"use one of {', '.join(options.OPTIONS['pass'])}",
     )
 
 
@@ -370,167 +358,3 @@ def test_frames_of_the_package_show_on_demand(monkeypatch):
         pypto.jit(grid=4)
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
     assert any(file.endswith("arguments.py") for file in files)
-
-
-def test_too_few_tensors_E4():
-    refused(
-        lambda: kernel(ramp()),  # <- E4
-        "E4",
-        "Expected at least 2 tensor argument(s), got 1.",
-        under="kernel(ramp())",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="kernel(a, out)",
-    )
-
-
-def test_too_many_arguments_E5():
-    refused(
-        lambda: kernel(ramp(), blank(), 1.0, 2.0),  # <- E5
-        "E5",
-        "Too many positional arguments: expected 2 tensor(s) and up to 1 non-tensor(s), got 4 "
-        "total.",
-        under="2.0",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="kernel(a, out, scale)",
-    )
-
-
-def test_unknown_keyword_E6():
-    refused(
-        lambda: kernel(ramp(), blank(), scala=2.0),  # <- E6
-        "E6",
-        "Unknown keyword argument(s): ['scala']. Valid non-tensor parameters: ['scale']; did you "
-        "mean 'scale'?",
-        under="scala=2.0",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="kernel(a, out, scale=…)",
-    )
-
-
-def test_missing_number_E7():
-    refused(
-        lambda: needs_a_number(ramp(), blank()),  # <- E7
-        "E7",
-        "Missing required non-tensor argument 'count'.",
-        under="needs_a_number(ramp(), blank())",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="needs_a_number(a, out, count=…)",
-    )
-
-
-def test_tensor_in_place_of_a_number_E8():
-    refused(
-        lambda: kernel(ramp(), blank(), torch.ones(1)),  # <- E8
-        "E8",
-        "Non-tensor parameter 'scale' must not be a torch.Tensor. Use positional arguments for "
-        "tensors.",
-        under="torch.ones(1)",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="annotate it: scale: pypto.Tensor([], pypto.DT_FP32)",
-    )
-
-
-def test_list_in_place_of_a_tensor_E9():
-    refused(
-        lambda: kernel([1.0, 2.0], blank()),  # <- E9
-        "E9",
-        "Input 1 (index 0) must be a torch.Tensor or a NumPy array, got <class 'list'> for `a`",
-        under="[1.0, 2.0]",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="a = torch.tensor(a)",
-    )
-
-
-def test_tensor_that_is_not_contiguous_E10():
-    refused(
-        lambda: kernel(ramp().t(), blank(32, 16)),  # <- E10
-        "E10",
-        "not all tensors are contiguous: input 0 `a` is not contiguous (strides (1, 32))",
-        under="ramp().t()",
-        code="F00003",
-        builtin=RuntimeError,
-        fix="a = a.contiguous() before the call; what the kernel writes is in that tensor",
-    )
-
-
-def test_rank_of_an_argument_E11():
-    refused(
-        lambda: fixed(ramp().reshape(2, 8, 32), blank()),  # <- E11 rank
-        "E11 rank",
-        "The number of dimensions of 1st input tensor [2, 8, 32] does not match the number of "
-        "dimensions of input tensor definition [16, 32] (`a`).",
-        under="ramp().reshape(2, 8, 32)",
-        code="F00002",
-        builtin=ValueError,
-        fix="reshape the argument to 2 dim(s), or declare a: pypto.Tensor([], pypto.DT_FP32)",
-    )
-
-
-def test_extent_of_an_argument_E11():
-    refused(
-        lambda: fixed(ramp(16, 33), blank()),  # <- E11 extent
-        "E11 extent",
-        "The shape of 1st input tensor [16, 33] does not match the shape of input tensor "
-        "definition [16, 32]: axis 1 of `a` is 33, declared 32.",
-        under="ramp(16, 33)",
-        code="F00002",
-        builtin=ValueError,
-        fix="pass a tensor of that shape, or declare a: pypto.Tensor([16, pypto.STATIC], "
-        "pypto.DT_FP32)",
-    )
-
-
-def test_dtype_of_an_argument_E11():
-    refused(
-        lambda: kernel(ramp().half(), blank()),  # <- E11 dtype
-        "E11 dtype",
-        "The dtype of 1st input tensor DT_FP16 does not match the dtype of input tensor definition "
-        "DT_FP32 (`a`).",
-        under="ramp().half()",
-        code="F00002",
-        builtin=ValueError,
-        fix="convert the argument, or declare a: pypto.Tensor([], pypto.DT_FP16)",
-    )
-
-
-def test_dtype_that_the_language_does_not_have_E12():
-    complex_numbers = torch.ones(4, dtype=torch.complex64)
-    refused(
-        lambda: kernel(complex_numbers, blank()),  # <- E12
-        "E12",
-        "Input torch.dtype is not supported. Got torch.complex64",
-        under="complex_numbers",
-        code="F00002",
-        builtin=ValueError,
-        fix="convert it: x.to(torch.float32)",
-    )
-
-
-def test_kernel_called_by_code_that_the_front_end_does_not_see_E47():
-    calls = []
-
-    class Called:
-        def __index__(self):
-            calls.append(1)
-            kernel(ramp(), blank())  # <- E47
-            return 1
-
-    @pypto.jit
-    def outer(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        n = [0, 1][Called()]
-        out[:] = a * n
-
-    with pytest.raises(pypto.error.FeError) as caught:
-        outer(ramp(), blank())
-    error = caught.value
-    assert isinstance(error, RuntimeError)
-    assert error.code == "F00003"
-    assert "is called while another kernel is traced" in error.text
-    assert np.sum(calls) == 1
