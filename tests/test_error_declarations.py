@@ -222,7 +222,7 @@ def test_misspelt_keyword_of_the_decorator():
         "runtime_option",
         "jit() got an unexpected keyword argument 'runtime_option'; did you mean "
         "`runtime_options`?",
-        under='pypto.frontend.jit(runtime_option={"run_mode": 0})',
+        under='runtime_option={"run_mode": 0}',
         code="F00001",
         builtin=TypeError,
         fix="runtime_options=…",
@@ -234,7 +234,7 @@ def test_keyword_of_the_decorator_that_resembles_none():
         lambda: pypto.jit(grid=4),  # <- grid
         "grid",
         "jit() got an unexpected keyword argument 'grid': there is no `grid`",
-        under="pypto.jit(grid=4)",
+        under="grid=4",
         code="F00001",
         builtin=TypeError,
         fix="leave it out; there are func, host_options, codegen_options, pass_options, "

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from pypto.errors import PyptoError, error
-from pypto.ir import build, sym
+from pypto.ir import build, place, sym
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.findings import keep, unexpected
 from pypto.ir.graph import Value
@@ -61,8 +61,11 @@ def known_keywords(function: F, **hints: str) -> F:
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        for keyword in [k for k in kwargs if k not in known]:
-            keep(unexpected(name, keyword, known, hints.get(keyword, "")))
+        given = list(kwargs)
+        for keyword in [k for k in given if k not in known]:
+            problem = unexpected(name, keyword, known, hints.get(keyword, ""))
+            problem.loc = place.argument(place.here(), keyword, len(args), given)
+            keep(problem)
             del kwargs[keyword]
         try:
             signature.bind(*args, **kwargs)
