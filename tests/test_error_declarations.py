@@ -11,6 +11,7 @@ import torch
 from exact_errors import blank, ramp, refused
 
 import pypto
+from pypto import errors
 from pypto.ir import options
 
 P, DT = pypto.Tensor, pypto.DT_FP32
@@ -307,6 +308,9 @@ def test_dims_of_an_annotation_E13(shape):
         lambda: pypto.bytes_of("fp32"),
         lambda: pypto.set_vec_tile_shapes(0),
         lambda: pypto.set_cube_tile_shapes([16], [16, 16], [16, 16]),
+        lambda: pypto.set_cube_tile_shapes([16, 16], [16, 16], [16, 16], enable_splitk=True),
+        lambda: pypto.set_cube_tile_shapes([16, 16]),
+        lambda: pypto.set_conv_tile_shapes(),
         lambda: pypto.set_matrix_size([1.5]),
         lambda: pypto.set_semantic_label(4),
         lambda: pypto.set_pass_options(nope=1),
@@ -325,6 +329,7 @@ def test_dims_of_an_annotation_E13(shape):
         lambda: F32.__setitem__(0, 1.0),
         lambda: F32.exp(),
         lambda: F32.expp,
+        lambda: F32.qqqq,
         lambda: bool(F32),
         lambda: list(F32),
         lambda: 1.0 in F32,
@@ -357,4 +362,67 @@ def test_frames_of_the_package_show_on_demand(monkeypatch):
     with pytest.raises(pypto.error.PyptoError) as caught:
         pypto.jit(grid=4)
     files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
-    assert any(file.endswith("arguments.py") for file in files)
+    assert any(file.endswith("keywords.py") for file in files)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: pypto.bytes_of(),
+        lambda: pypto.min(1),
+        lambda: pypto.element(DT),
+        lambda: pypto.symbolic_scalar("n").max(),
+    ],
+)
+def test_too_few_arguments_are_told_as_python_tells_them(call):
+    with pytest.raises(TypeError, match="missing 1 required positional argument") as caught:
+        call()
+    files = [frame.filename for frame in traceback.extract_tb(caught.value.__traceback__)]
+    assert set(files) == {__file__}
+
+
+@pytest.mark.parametrize(
+    ("switch", "value", "text"),
+    [
+        ("PYPTO_DEBUG", "yes", "PYPTO_DEBUG: a level is 0 to 6, got 'yes'"),
+        ("PYPTO_CHECK", "3", "PYPTO_CHECK: a level is 0 to 2, got '3'"),
+        (
+            "PYPTO_SANITIZE",
+            "races",
+            "PYPTO_SANITIZE: no sanitizer is called 'races'; there are uninit, poison, race, "
+            "guard, nan, and `all`",
+        ),
+    ],
+)
+def test_switch_that_is_set_to_what_it_cannot_be(switch, value, text, monkeypatch):
+    @pypto.jit
+    def function(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = a + 1.0
+
+    monkeypatch.setenv(switch, value)
+    refused(
+        lambda: function(ramp(), blank()),  # <- switch
+        "switch",
+        text,
+        under="function(ramp(), blank())",
+        code="F00002",
+        builtin=ValueError,
+        fix=f"unset {switch}",
+    )
+    monkeypatch.delenv(switch)
+    out = blank()
+    function(ramp(), out)
+    assert torch.equal(out, ramp() + 1)
+
+
+def test_legacy_option_is_noted_where_it_is_set():
+    with pytest.warns(pypto.error.PyptoNote, match="pg_upper_bound belongs to an older") as told:
+        pypto.set_pass_options(pg_upper_bound=4)
+    assert [w.filename for w in told] == [__file__]
+    assert pypto.get_pass_options() == {}
+
+
+def test_defect_says_where_to_look():
+    problem = errors.InternalError("the graph is broken")
+    assert problem.fix == "set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph"

@@ -277,7 +277,10 @@ class RenderedParserError(ParserError):
 
 
 class InternalError(PyptoGeneralError):
-    """A defect of this package, not of the user's kernel."""
+    """A defect of this package, not of the user's kernel; its way out leads to what shows it."""
+
+    def __init__(self, text: object = "", *, fix: str | None = None, **known: Any) -> None:
+        super().__init__(text, fix=fix or DEFECT_FIX, **known)
 
 
 class Stopped(PyptoGeneralError):
@@ -295,6 +298,9 @@ class PyptoNote(PyptoWarning):
 class PortabilityNote(PyptoNote):
     """A form that other front ends refuse or read differently."""
 
+
+# Every error of ours says where to look further.
+DEFECT_FIX = "set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph"
 
 # The classes with a name of their own; the others join one of them to a builtin.
 _KINDS = frozenset(

@@ -19,10 +19,10 @@ from pypto.call import Call, kind_of
 from pypto.compile import Compiled, Request, TensorSpec, World, compile_kernel, freeze
 from pypto.errors import InternalError, Loc, PyptoError, PyptoNote, error, warn
 from pypto.ir import build, options, place
-from pypto.ir.arguments import known_keywords
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Graph
 from pypto.ir.handle import Tensor
+from pypto.ir.keywords import known_keywords
 from pypto.ir.types import StatusType, TileOpFormat
 from pypto.signature import check_function, read_signature
 
@@ -131,13 +131,15 @@ class JitKernel:
             tuple(specs),
             tuple((name, freeze(item)) for name, item in values.items()),
             (settings.vec, settings.cube, settings.matrix_size, freeze(settings.options)),
-            tuple(knob.get() for knob in knobs.KNOBS.values() if knob.in_key),
+            tuple(_switch(knob) for knob in knobs.KNOBS.values() if knob.in_key),
         )
         with self._lock:
             entries = self._cache.setdefault(key, [])
             for world, compiled in entries:
                 if world.changed() is None:
                     return compiled
+            for knob in knobs.KNOBS.values():
+                _switch(knob)
             request = Request(self._original_func, specs, values)
             with options.scope():
                 options.use(settings)
@@ -159,7 +161,6 @@ class JitKernel:
             raise InternalError(
                 f"internal error while compiling `{self.__name__}`: {type(cause).__name__}: "
                 f"{cause}; this is a defect of pypto-anywhere, not of the kernel",
-                fix="set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph",
             ) from cause
 
     def _kernel_settings(self) -> options.Settings:
@@ -186,6 +187,13 @@ class JitKernel:
                 build.here(),
                 "declare a DYNAMIC dim and take the number from a shape or an integer tensor",
             )
+
+
+def _switch(knob: knobs.Knob[Any]) -> Any:
+    try:
+        return knob.get()
+    except ValueError as cause:
+        raise error(ValueError, str(cause), fix=f"unset {knob.name}") from None
 
 
 @contextmanager

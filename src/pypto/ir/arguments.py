@@ -6,26 +6,22 @@ that names the op, the argument, what was found and what is allowed.
 
 from __future__ import annotations
 
-import enum
-import functools
 import inspect
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from pypto.errors import PyptoError, error
-from pypto.ir import build, place, sym
+from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
-from pypto.ir.findings import keep, unexpected
 from pypto.ir.graph import Value
 from pypto.ir.handle import Tensor
+from pypto.ir.keywords import unexpected, written_call
 from pypto.ir.op import Arg, Op, Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TensorType
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def bind(
@@ -40,57 +36,17 @@ def bind(
         build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
-            raise unexpected(name, keyword, list(signature.parameters), _call(name, signature))
+            raise unexpected(
+                name, keyword, list(signature.parameters), written_call(name, signature)
+            )
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
-        raise error(TypeError, f"{name}() {cause}", fix=misuse or _call(name, signature)) from None
+        raise error(
+            TypeError, f"{name}() {cause}", fix=misuse or written_call(name, signature)
+        ) from None
     bound.apply_defaults()
     return dict(bound.arguments)
-
-
-def known_keywords(function: F, **hints: str) -> F:
-    """For public functions that are no ops: a keyword that they do not have is an error with the
-    nearest one that they have; where errors are collected, the call goes on without it.  `hints`
-    are the ways out for keywords that are no misspelling.
-    """
-    name = function.__name__
-    signature = inspect.signature(function)
-    parameters = signature.parameters.values()
-    known = [p.name for p in parameters if p.kind is not p.VAR_POSITIONAL]
-
-    @functools.wraps(function)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        given = list(kwargs)
-        for keyword in [k for k in given if k not in known]:
-            problem = unexpected(name, keyword, known, hints.get(keyword, ""))
-            problem.loc = place.argument(place.here(), keyword, len(args), given)
-            keep(problem)
-            del kwargs[keyword]
-        try:
-            signature.bind(*args, **kwargs)
-        except TypeError as cause:
-            raise error(TypeError, f"{name}() {cause}", fix=_call(name, signature)) from None
-        return function(*args, **kwargs)
-
-    return checked  # type: ignore[return-value]
-
-
-def _call(name: str, signature: inspect.Signature) -> str:
-    """A call with all arguments, as one writes it."""
-    parts = []
-    for p in signature.parameters.values():
-        default = "…" if p.default is p.empty else _literal(p.default)
-        is_bare = p.default is p.empty and p.kind is not p.KEYWORD_ONLY
-        parts.append(p.name if is_bare else f"{p.name}={default}")
-    return f"pypto.{name}({', '.join(parts)})"
-
-
-def _literal(item: Any) -> str:
-    """A default as one writes it."""
-    if isinstance(item, enum.Enum):
-        return f"pypto.{item.name if isinstance(item, DataType) else item}"
-    return repr(item)
 
 
 def governing_tensor(op: Op, given: dict[str, Any]) -> Tensor | None:

@@ -9,7 +9,7 @@ a number or a truth of a failed value, tracing stops without a word of its own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 from pypto import knobs
@@ -126,26 +126,6 @@ def absent(module: str, name: str, public: Mapping[str, Any]) -> Any:
     keep(problem)
     meant = None if close is None else public[close]
     return Failed(stands_for=meant) if meant is None or callable(meant) else meant
-
-
-# Keywords of other array libraries.
-_KEYWORDS = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
-
-
-def unexpected(name: str, keyword: str, known: Sequence[str], fix: str = "") -> PyptoError:
-    """The error of a keyword that the function `name` does not have among the `known` ones."""
-    close = _KEYWORDS.get(keyword)
-    if close not in known:
-        close = nearest(keyword, known)
-    instead = f"{close}=…" if close else f"leave it out; there are {', '.join(known)}"
-    return error(
-        TypeError,
-        f"{name}() got an unexpected keyword argument '{keyword}'"
-        + (f"; did you mean `{close}`?" if close else f": there is no `{keyword}`"),
-        fix=fix or instead,
-        value=keyword,
-        limit=list(known),
-    )
 
 
 def reads_attribute() -> bool:

@@ -16,8 +16,9 @@ import numpy as np
 from pypto.errors import PyptoError, error
 from pypto.ir import build, place
 from pypto.ir.dtype import DataType
-from pypto.ir.findings import Failed, any_failed, keep, reads_attribute, unexpected
+from pypto.ir.findings import Failed, any_failed, keep, reads_attribute
 from pypto.ir.graph import Storage, Value
+from pypto.ir.keywords import unexpected
 from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
 from pypto.ir.scalar import SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
@@ -401,13 +402,15 @@ _ATTRIBUTE_FIXES = {
 }
 
 
-def _attribute_fix(attribute: str) -> str | None:
+def _attribute_fix(attribute: str) -> str:
     if attribute in _ATTRIBUTE_FIXES:
         return _ATTRIBUTE_FIXES[attribute]
     if attribute in FUNCTIONS:
         return f"pypto.{attribute}(t, …)"
     close = _nearest_attribute(attribute)
-    return None if close is None else f"t.{close}(…)" if close in METHODS else f"t.{close}"
+    if close is None:
+        return "dir(pypto) lists the ops, which take tensors: pypto.exp(t)"
+    return f"t.{close}(…)" if close in METHODS else f"t.{close}"
 
 
 def _meant(attribute: str) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 
 from pypto.errors import PyptoNote, error, warn
 from pypto.ir import place
+from pypto.ir.keywords import known_keywords
 from pypto.ir.op import nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import RunMode
@@ -324,6 +325,7 @@ def get_vec_tile_shapes() -> list[int]:
 
 
 @place.boundary
+@known_keywords
 def set_cube_tile_shapes(m: Any, k: Any, n: Any, enable_split_k: bool = False) -> None:
     """Set the tile of matmuls from here on: ``[L0, L1]`` for m, k and n.
 
@@ -342,6 +344,8 @@ def get_cube_tile_shapes() -> tuple[list[int], list[int], list[int], bool] | Non
     return list(tile.m), list(tile.k), list(tile.n), tile.enable_split_k
 
 
+@place.boundary
+@known_keywords
 def set_conv_tile_shapes(l1: Any, l0: Any = None) -> None:
     """Set the tile of convolutions from here on."""
     change(conv=(l1, l0))
@@ -353,12 +357,14 @@ def get_conv_tile_shapes() -> Any:
 
 
 @place.boundary
+@known_keywords
 def set_matrix_size(size: Any) -> None:
     """Say the ``[m, k, n]`` of a matmul whose NZ operand was reshaped."""
     change(matrix_size=tuple(_tile_int(s, "matrix size") for s in size))
 
 
 @place.boundary
+@known_keywords
 def set_semantic_label(label: str) -> None:
     """Name the ops from here on; an empty label ends it.
 

@@ -18,7 +18,7 @@ import sys
 import threading
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from types import CodeType, FrameType
+from types import CodeType, FrameType, TracebackType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -119,15 +119,21 @@ class Boundary:
     def __enter__(self) -> None:
         pass
 
-    def __exit__(self, kind: object, problem: BaseException | None, traceback: object) -> None:
-        if not isinstance(problem, PyptoError) or current.trace is not None:
+    def __exit__(
+        self, kind: object, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if current.trace is not None:
             return
-        if problem.loc is None:
-            problem.loc = here()
-        if not knobs.DEBUG.get():
-            # Behind this block Python raises it again without a note of the frame that it leaves.
+        if isinstance(problem, PyptoError):
+            if problem.loc is None:
+                problem.loc = here()
+            if not _shows_frames():
+                # Behind this block Python raises it again without a note of the frame it leaves.
+                problem.__traceback__ = None
+                problem.__cause__ = None
+        elif isinstance(problem, TypeError) and traceback is not None and not traceback.tb_next:
+            # Python's own, of a call with too many arguments or too few.
             problem.__traceback__ = None
-            problem.__cause__ = None
 
     def __call__(self, function: F) -> F:
         @functools.wraps(function)
@@ -136,6 +142,14 @@ class Boundary:
                 return function(*args, **kwargs)
 
         return called  # type: ignore[return-value]
+
+
+def _shows_frames() -> bool:
+    try:
+        return knobs.DEBUG.get() > 0
+    except ValueError:
+        # It is set to what it cannot be; the kernel says so when it is compiled.
+        return False
 
 
 boundary = Boundary()

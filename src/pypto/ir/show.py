@@ -15,6 +15,7 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir import place
 from pypto.ir.dtype import DataType
+from pypto.ir.keywords import known_keywords
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +32,7 @@ _options = PrintOptions()
 
 
 @place.boundary
+@known_keywords
 def set_print_options(
     *,
     edgeitems: int | None = None,

@@ -9,9 +9,9 @@ import numpy as np
 
 from pypto.errors import error
 from pypto.ir import build, place, sym
-from pypto.ir.arguments import known_keywords
 from pypto.ir.findings import Failed
 from pypto.ir.handle import Tensor
+from pypto.ir.keywords import known_keywords
 from pypto.ir.scalar import LoopBounds, SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
 from pypto.trace.regions import Bounds
@@ -174,6 +174,7 @@ def _not_an_index(scalar: Any, name: str) -> NoReturn:
 
 
 @place.boundary
+@known_keywords
 def is_loop_begin(scalar: SymbolicScalar) -> SymbolicScalar:
     """1 on the first trip of the loop that `scalar` is the index of, else 0.
 
@@ -184,6 +185,7 @@ def is_loop_begin(scalar: SymbolicScalar) -> SymbolicScalar:
 
 
 @place.boundary
+@known_keywords
 def is_loop_end(scalar: SymbolicScalar) -> SymbolicScalar:
     """1 on the last trip of the loop that `scalar` is the index of, else 0.
 
@@ -229,6 +231,7 @@ def cond(scalar: Any, file: str | None = None, lineno: int | None = None) -> Any
 
 
 @place.boundary
+@known_keywords
 def dynamic(name: str) -> SymbolicScalar:
     """A named symbol for the dims of annotations; one name is one size in a call.
 
