@@ -259,7 +259,7 @@ def test_faults_of_several_arguments_are_told_together():
     assert [f.code for f in told] == ["F00003", "F00002", "F00002", "F00003"]
     assert [f.fix for f in told] == [
         "picky(a, b, out, count=…)",
-        "convert the argument, or declare a: pypto.Tensor([], pypto.DT_FP32)",
+        "convert the argument, or declare a: pypto.Tensor([16, 32], pypto.DT_FP32)",
         "reshape the argument to 2 dim(s), or declare b: pypto.Tensor([], pypto.DT_FP32)",
         "picky(a, b, out, count=…)",
     ]

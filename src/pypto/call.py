@@ -299,8 +299,8 @@ class Call:
                 ValueError,
                 f"The dtype of {_ordinal(position + 1)} input tensor {kind.dtype.name} does not "
                 f"match the dtype of input tensor definition {wanted.name} (`{name}`).",
-                f"convert the argument, or declare {name}: pypto.Tensor([], "
-                f"pypto.{kind.dtype.name})",
+                "convert the argument, or declare "
+                + _declared(name, annotation.spec or (), kind.dtype),
                 position,
                 kind.dtype.name,
                 wanted.name,
@@ -315,7 +315,7 @@ class Call:
             )
 
     def _dims(self, position: int, annotation: Tensor, kind: Kind) -> tuple[int | str | None, ...]:
-        spec, shape = annotation.spec, kind.shape
+        spec, shape, dtype = annotation.spec, kind.shape, annotation.spec_dtype
         if not spec or (len(spec) == 1 and spec[0] is Ellipsis):
             return shape
         open_ended = any(isinstance(d, StatusType) or d is Ellipsis for d in spec)
@@ -329,7 +329,7 @@ class Call:
                 f"The number of dimensions of {nth} input tensor {list(shape)} does not match the "
                 f"number of dimensions of input tensor definition {_spec_text(spec)} (`{name}`).",
                 f"reshape the argument to {least}{len(entries)} dim(s), or declare "
-                f"{_declared(name, annotation, ())}",
+                f"{_declared(name, (), dtype)}",
                 position,
                 list(shape),
                 _spec_text(spec),
@@ -356,7 +356,7 @@ class Call:
                 ValueError,
                 f"The shape of {nth} input tensor {list(shape)} does not match the shape of input "
                 f"tensor definition {_spec_text(spec)}: {found}.",
-                f"pass a tensor of that shape, or declare {_declared(name, annotation, loose)}",
+                f"pass a tensor of that shape, or declare {_declared(name, loose, dtype)}",
                 position,
                 list(shape),
                 _spec_text(spec),
@@ -378,14 +378,13 @@ def _as_tensor(name: str, item: Any) -> str:
     return f"pass a torch.Tensor or a NumPy array, such as numpy.asarray({name})"
 
 
-def _declared(name: str, annotation: Tensor, dims: tuple[Any, ...]) -> str:
-    """The declaration of a parameter with other dims."""
-    dtype = annotation.spec_dtype
+def _declared(name: str, dims: tuple[Any, ...], dtype: DataType | None) -> str:
+    """The declaration of a parameter, as one writes it."""
     written = ", ".join(
         f"pypto.{d.name}" if isinstance(d, StatusType) else "..." if d is Ellipsis else str(d)
         for d in dims
     )
-    end = f", pypto.{dtype.name}" if annotation.explicit_dtype and dtype is not None else ""
+    end = "" if dtype is None else f", pypto.{dtype.name}"
     return f"{name}: pypto.Tensor([{written}]{end})"
 
 
