@@ -117,7 +117,7 @@ def test_an_error_of_the_call():
         one(ramp(), blank().numpy().T)  # <- host
     found = caught.value.to_json()
     assert (found["code"], found["error"], found["file"]) == ("F00003", "RuntimeError", __file__)
-    assert (found["line"], found["column"]) == (line_of(__file__, "host"), 9)
+    assert (found["line"], found["column"]) == (line_of(__file__, "host"), 21)
 
 
 def test_an_error_of_the_run():

@@ -497,12 +497,11 @@ def test_transposed_torch_tensor_B35():
     refused(
         lambda: kernel(zeros(8, 4).t(), out),  # <- B35
         "B35",
-        "not all tensors are contiguous: input 0 `x` is not contiguous (strides (1, 4)); call "
-        ".contiguous()",
-        under="kernel(zeros(8, 4).t(), out)",
+        "not all tensors are contiguous: input 0 `x` is not contiguous (strides (1, 4))",
+        under="zeros(8, 4).t()",
         code="F00003",
         builtin=RuntimeError,
-        fix="x.contiguous()",
+        fix="x = x.contiguous() before the call; what the kernel writes is in that tensor",
     )
     assert torch.equal(out, guarded(4, 8))
 
@@ -811,7 +810,7 @@ def test_declared_nz_but_given_nd_C37():
         "C37",
         "The format of 1st input tensor ND does not match the input tensor definition: format NZ "
         "declared, ND tensor given (`w`)",
-        under="kernel(torch.ones(16, 32, dtype=torch.int8), out)",
+        under="torch.ones(16, 32, dtype=torch.int8)",
         code="F00002",
         builtin=ValueError,
         fix="declare the parameter without format",

@@ -39,7 +39,9 @@ ALLOWED = {
     "tile": {"errors", "chips", "ir"},
     "cost": {"chips", "ir"},
     "compile": BASE | STAGES,
-    "jit": BASE | {"compile", "ir", "trace.source", "memory"},
+    "signature": BASE | {"ir", "trace.source"},
+    "call": BASE | {"compile", "ir", "memory", "signature"},
+    "jit": BASE | {"call", "compile", "ir", "memory", "signature"},
     "gym": {"pypto"},  # the package itself, as a user would
 }
 ANY = {"tools"}  # may import anything

@@ -130,7 +130,6 @@ def test_unroll_list_of_a_plain_loop_changes_nothing_case59(bounds, factors):
         {"submit_before_loop": True},
         {"name": "rows"},
         {"idx_name": "row"},
-        {"foo": 1},
         {"name": "a", "idx_name": "b", "submit_before_loop": True, "unroll_list": [2]},
     ],
     ids=str,

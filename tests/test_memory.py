@@ -104,27 +104,42 @@ def test_what_has_no_memory_here_says_why():
     with FakeTensorMode():
         fake = torch.ones(2, 3)
     cases = {
-        "lives on device meta": torch.empty(2, 3, device="meta"),
-        "has the layout torch.sparse_coo": torch.zeros(2, 3).to_sparse(),
-        "is a FakeTensor": fake,
-        "is a view with the sign changed (call .resolve_neg())": (
+        ("lives on device meta", 'torch.empty_like({x}, device="cpu")'): torch.empty(
+            2, 3, device="meta"
+        ),
+        ("has the layout torch.sparse_coo", "{x}.to_dense()"): torch.zeros(2, 3).to_sparse(),
+        ("is a FakeTensor", "torch.zeros({x}.shape), which has memory"): fake,
+        ("is a view with the sign changed", "{x}.resolve_neg()"): (
             torch.ones(2, 3, dtype=torch.complex64).conj().imag
         ),
     }
-    for why, obj in cases.items():
+    for obstacle, obj in cases.items():
         argument = memory.as_argument(obj)
-        assert argument.obstacle == why
+        assert argument.obstacle == obstacle
         assert argument.array is None
         assert argument.shape == (2, 3)
         assert not argument.contiguous and not argument.writable
+        assert shareable(obstacle, obj)
 
     class DTensor(torch.Tensor):
-        pass
+        def to_local(self):
+            return self.as_subclass(torch.Tensor)
 
-    assert memory.as_argument(torch.ones(2).as_subclass(DTensor)).obstacle == "is a DTensor"
-    assert memory.as_argument(np.ma.array([1.0, 2.0])).obstacle == "is a masked array"
     nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
-    assert memory.as_argument(nested).obstacle == "is a nested tensor"
+    for obj, why in (
+        (torch.ones(2).as_subclass(DTensor), "is a DTensor"),
+        (np.ma.array([1.0, 2.0]), "is a masked array"),
+        (nested, "is a nested tensor"),
+    ):
+        obstacle = memory.as_argument(obj).obstacle
+        assert obstacle.text == why
+        assert shareable(obstacle, obj)
+
+
+def shareable(obstacle, x):
+    """Whether what an obstacle says to pass in place of `x` has memory to share."""
+    remedy = obstacle[1].partition(", which")[0].format(x="x")
+    return memory.as_argument(eval(remedy, {"torch": torch, "x": x})).obstacle is None
 
 
 def test_a_tensor_inside_a_transformation_has_no_memory():
@@ -136,7 +151,7 @@ def test_a_tensor_inside_a_transformation_has_no_memory():
 
     torch.func.vmap(look)(torch.ones(2, 3))
     assert seen[0].array is None
-    assert seen[0].obstacle.startswith("has no memory to share")
+    assert seen[0].obstacle.text.startswith("has no memory to share")
 
 
 def test_strides_tell_layouts_apart():

@@ -39,6 +39,7 @@ with _loading.without_collections():
         set_vec_tile_shapes,
         set_verify_options,
     )
+    from pypto.ir.place import boundary as _boundary
     from pypto.ir.scalar import SymbolicScalar, ceildiv, max, min
     from pypto.ir.show import set_print_options
     from pypto.ir.types import (
@@ -133,5 +134,6 @@ __all__ = [
 ]
 
 
+@_boundary
 def __getattr__(name: str) -> _Any:
     return _absent("pypto", name, {known: globals()[known] for known in __all__})

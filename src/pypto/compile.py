@@ -129,7 +129,8 @@ def compile_kernel(request: Request, until: str = "prepare") -> Compiled:
     """Walk the road up to and including the stage `until`."""
     names = [name for name, _ in STAGES]
     if until not in names:
-        raise error(ValueError, f"no stage is called {until!r}; there are {', '.join(names)}")
+        text = f"no stage is called {until!r}; there are {', '.join(names)}"
+        raise error(ValueError, text, fix=f"until={names[-1]!r}")
     compiled = Compiled(request)
     for name, stage in STAGES:
         began = time.perf_counter()

@@ -277,7 +277,10 @@ class RenderedParserError(ParserError):
 
 
 class InternalError(PyptoGeneralError):
-    """A defect of this package, not of the user's kernel."""
+    """A defect of this package, not of the user's kernel; its way out leads to what shows it."""
+
+    def __init__(self, text: object = "", *, fix: str | None = None, **known: Any) -> None:
+        super().__init__(text, fix=fix or DEFECT_FIX, **known)
 
 
 class Stopped(PyptoGeneralError):
@@ -295,6 +298,9 @@ class PyptoNote(PyptoWarning):
 class PortabilityNote(PyptoNote):
     """A form that other front ends refuse or read differently."""
 
+
+# Every error of ours says where to look further.
+DEFECT_FIX = "set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph"
 
 # The classes with a name of their own; the others join one of them to a builtin.
 _KINDS = frozenset(
@@ -383,8 +389,12 @@ def collected(findings: Sequence[PyptoError]) -> PyptoError:
             continue
         seen.update(keys)
         told.append(finding)
-    if not told:
-        return findings[0]
+    return together(told or findings[:1])
+
+
+def together(findings: Sequence[PyptoError]) -> PyptoError:
+    """One error that shows several, by line; the first one gives it its classes."""
+    told = sorted(findings, key=_position)
     if len(told) == 1:
         return told[0]
     first = told[0]

@@ -24,7 +24,7 @@ class Knob(Generic[T]):
     in_key: bool = False
 
     def get(self) -> T:
-        """The value now in force."""
+        """The value now in force; ValueError for one that the switch cannot have."""
         raw = os.environ.get(self.name, "")
         return self.parse(raw) if raw else self.default
 
@@ -63,18 +63,41 @@ def _sanitizers(raw: str) -> frozenset[str]:
     return frozenset(one for name in names for one in groups[name])
 
 
-DEBUG = _declare("PYPTO_DEBUG", int, 0, "1 shows stage times, 3 the graph, our own stack frames")
+def _level(name: str, most: int) -> Callable[[str], int]:
+    def parse(raw: str) -> int:
+        if not raw.isdecimal() or int(raw) > most:
+            raise ValueError(f"{name}: a number from 0 to {most}, got {raw!r}")
+        return int(raw)
+
+    return parse
+
+
+DEBUG = _declare(
+    "PYPTO_DEBUG",
+    _level("PYPTO_DEBUG", 6),
+    0,
+    "1 shows stage times, 3 the graph, our own stack frames",
+)
 INTERPRET = _declare(
     "PYPTO_INTERPRET", _flag, True, "run the NumPy meaning of kernels, not machine code", True
 )
-NUM_THREADS = _declare("PYPTO_NUM_THREADS", int, 0, "threads that run a kernel; 0: all cores")
+NUM_THREADS = _declare(
+    "PYPTO_NUM_THREADS",
+    _level("PYPTO_NUM_THREADS", 1024),
+    0,
+    "threads that run a kernel; 0: all cores",
+)
 DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
 ERRORS = _declare("PYPTO_ERRORS", str, "text", "what an error prints: `text`, or `json` for tools")
 PORTABLE = _declare(
     "PYPTO_PORTABLE", _flag, False, "forms that other front ends refuse are errors, not notes", True
 )
 CHECK = _declare(
-    "PYPTO_CHECK", int, 2, "rules of the chip: 0 off, 1 broken rules warn, 2 they are errors", True
+    "PYPTO_CHECK",
+    _level("PYPTO_CHECK", 2),
+    2,
+    "rules of the chip: 0 off, 1 broken rules warn, 2 they are errors",
+    True,
 )
 SANITIZE = _declare(
     "PYPTO_SANITIZE",

@@ -9,7 +9,7 @@ never imported: its tensors exist only where the caller has imported it.
 from __future__ import annotations
 
 import sys
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import ml_dtypes
 import numpy as np
@@ -43,12 +43,21 @@ _AS_BYTES = frozenset(n for n in _NAMES if n.startswith(("float8", "float4")))
 _STAND_INS = frozenset({"DTensor", "FakeTensor", "FunctionalTensor"})
 
 
+class Obstacle(NamedTuple):
+    """Why the memory of a tensor cannot be shared ("lives on device meta", "is a DTensor", …), and
+    what to pass in its place, with `{x}` for its name.
+    """
+
+    text: str
+    remedy: str
+
+
 class Argument:
     """One tensor that a kernel was called with.
 
     `array` shares the caller's memory; it is None where there is none to share, and `obstacle` then
-    says why ("lives on device meta", "is a DTensor", …).  `shape` and `strides` count elements; a
-    0-d tensor has the shape (1,).  `expanded`: several indices name one element.
+    says why.  `shape` and `strides` count elements; a 0-d tensor has the shape (1,).  `expanded`:
+    several indices name one element.
     """
 
     __slots__ = (
@@ -71,7 +80,7 @@ class Argument:
         dtype_name: str,
         array: np.ndarray | None,
         shape: tuple[int, ...],
-        obstacle: str = "",
+        obstacle: Obstacle | None = None,
         requires_grad: bool = False,
         device: str = "cpu",
     ) -> None:
@@ -138,7 +147,8 @@ def _from_numpy(obj: np.ndarray) -> Argument:
             fix="convert it: x.astype(numpy.float32)",
         )
     if isinstance(obj, np.ma.MaskedArray):
-        return Argument(obj, "numpy", _NAMES[name], None, obj.shape, "is a masked array")
+        obstacle = Obstacle("is a masked array", "{x}.filled(0)")
+        return Argument(obj, "numpy", _NAMES[name], None, obj.shape, obstacle)
     array = np.asarray(obj)
     if array.ndim == 0:
         array = array.reshape(1)
@@ -155,14 +165,18 @@ def _from_torch(obj: Any) -> Argument:
             fix="convert it: x.to(torch.float32)",
         )
     device = str(obj.device)
-    obstacle = f"is a {stand_in}" if stand_in else _torch_obstacle(obj, device)
+    obstacle = _stands_in(stand_in) if stand_in else _torch_obstacle(obj, device)
     array = None
-    if not obstacle:
+    if obstacle is None:
         try:
             array = _torch_memory(obj.detach(), name)
         except (RuntimeError, TypeError, NotImplementedError) as cause:
             # Wrapped tensors of transformations (vmap, functionalization) have no memory.
-            obstacle = f"has no memory to share ({str(cause).splitlines()[0]})"
+            reason = str(cause).splitlines()[0]
+            obstacle = Obstacle(
+                f"has no memory to share ({reason})",
+                "call the kernel outside of the transformation that wraps {x}",
+            )
     if array is None:
         shape = () if getattr(obj, "is_nested", False) else tuple(int(d) for d in obj.shape)
         return Argument(
@@ -171,20 +185,28 @@ def _from_torch(obj: Any) -> Argument:
     if array.ndim == 0:
         array = array.reshape(1)
     return Argument(
-        obj, "torch", _NAMES[name], array, array.shape, "", bool(obj.requires_grad), device
+        obj, "torch", _NAMES[name], array, array.shape, None, bool(obj.requires_grad), device
     )
 
 
-def _torch_obstacle(obj: Any, device: str) -> str:
+def _stands_in(kind: str) -> Obstacle:
+    if kind == "DTensor":
+        return Obstacle("is a DTensor", "{x}.to_local()")
+    return Obstacle(f"is a {kind}", "torch.zeros({x}.shape), which has memory")
+
+
+def _torch_obstacle(obj: Any, device: str) -> Obstacle | None:
     if obj.is_nested:
-        return "is a nested tensor"
+        return Obstacle("is a nested tensor", "torch.nested.to_padded_tensor({x}, 0.0)")
+    if device.startswith("meta"):
+        return Obstacle(f"lives on device {device}", 'torch.empty_like({x}, device="cpu")')
     if not device.startswith("cpu"):
-        return f"lives on device {device}"
+        return Obstacle(f"lives on device {device}", "{x}.cpu()")
     if str(obj.layout) != "torch.strided":
-        return f"has the layout {obj.layout}"
+        return Obstacle(f"has the layout {obj.layout}", "{x}.to_dense()")
     if obj.is_neg():
-        return "is a view with the sign changed (call .resolve_neg())"
-    return ""
+        return Obstacle("is a view with the sign changed", "{x}.resolve_neg()")
+    return None
 
 
 def _torch_memory(plain: Any, name: str) -> np.ndarray:

@@ -16,6 +16,11 @@ from torch.autograd.function import once_differentiable
 import pypto
 from pypto.gym.gdr_cases import LAYOUTS, LONG_BACKWARD, case, with_output_gradients
 from pypto.gym.gdr_chunk import (
+    TILE_COLS,
+    TILE_K,
+    TILE_M,
+    TILE_N,
+    TILE_ROWS,
     Decays,
     Triangles,
     Updates,
@@ -33,10 +38,6 @@ from pypto.gym.gdr_chunk import (
 from pypto.gym.gdr_forward import gdr_forward
 from pypto.gym.gdr_golden import step_gradients
 from pypto.gym.record import Kernel, Outputs
-
-# As for the forward kernel: vector blocks of 16 KiB, cube blocks that leave room for two.
-TILE_ROWS, TILE_COLS = 64, 64
-TILE_M, TILE_K, TILE_N = [64, 64], [64, 64], [64, 64]
 
 
 class Gradients(NamedTuple):

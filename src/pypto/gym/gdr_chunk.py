@@ -20,6 +20,13 @@ import pypto
 # exp(−110) is 0 in FP32, as is the exponential of any sum of gates with −110 in it.
 LEAST_GATE = -110.0
 
+# Vector block: 64 × 64 floats are 16 KiB, so the two inputs and the output of an op take a quarter
+# of the unified buffer and the copies of the next block overlap. A tail of 64 floats is 256 bytes.
+TILE_ROWS, TILE_COLS = 64, 64
+# Cube blocks [L0, L1]: 64 × 64 floats take 16 KiB of the 64 in L0A and L0B, so both are double
+# buffered, and 64 divides the chunk and the head sizes in use.
+TILE_M, TILE_K, TILE_N = [64, 64], [64, 64], [64, 64]
+
 
 class Triangles(NamedTuple):
     """Constant matrices [C, C] of a chunk; the first two are valid for its n steps."""

@@ -13,6 +13,11 @@ import torch
 import pypto
 from pypto.gym.gdr_cases import LAYOUTS, LONG_FORWARD, case, random_inputs
 from pypto.gym.gdr_chunk import (
+    TILE_COLS,
+    TILE_K,
+    TILE_M,
+    TILE_N,
+    TILE_ROWS,
     check_sequences,
     chunk_constants,
     chunk_decays,
@@ -27,13 +32,6 @@ from pypto.gym.gdr_chunk import (
 )
 from pypto.gym.gdr_golden import step_form
 from pypto.gym.record import Kernel, Outputs
-
-# Vector block: 64 × 64 floats are 16 KiB, so the two inputs and the output of an op take a quarter
-# of the unified buffer and the copies of the next block overlap. A tail of 64 floats is 256 bytes.
-TILE_ROWS, TILE_COLS = 64, 64
-# Cube blocks [L0, L1]: 64 × 64 floats take 16 KiB of the 64 in L0A and L0B, so both are double
-# buffered, and 64 divides the chunk and the head sizes in use.
-TILE_M, TILE_K, TILE_N = [64, 64], [64, 64], [64, 64]
 
 
 @pypto.frontend.jit(runtime_options={"run_mode": pypto.RunMode.NPU})

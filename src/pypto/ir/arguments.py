@@ -6,7 +6,6 @@ that names the op, the argument, what was found and what is allowed.
 
 from __future__ import annotations
 
-import enum
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +17,8 @@ from pypto.ir import build, sym
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Value
 from pypto.ir.handle import Tensor
-from pypto.ir.op import Arg, Op, Slot, nearest
+from pypto.ir.keywords import unexpected, written_call
+from pypto.ir.op import Arg, Op, Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TensorType
@@ -36,44 +36,17 @@ def bind(
         build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
-            close = _ELSEWHERE.get(keyword)
-            if close not in signature.parameters:
-                close = nearest(keyword, list(signature.parameters))
-            raise error(
-                TypeError,
-                f"{name}() got an unexpected keyword argument '{keyword}'"
-                + (f"; did you mean `{close}`?" if close else f": there is no `{keyword}`"),
-                fix=_call(name, signature),
-                value=keyword,
-                limit=list(signature.parameters),
+            raise unexpected(
+                name, keyword, list(signature.parameters), written_call(name, signature)
             )
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
-        raise error(TypeError, f"{name}() {cause}", fix=misuse or _call(name, signature)) from None
+        raise error(
+            TypeError, f"{name}() {cause}", fix=misuse or written_call(name, signature)
+        ) from None
     bound.apply_defaults()
     return dict(bound.arguments)
-
-
-# Keywords of other array libraries.
-_ELSEWHERE = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
-
-
-def _call(name: str, signature: inspect.Signature) -> str:
-    """A call with all arguments, as one writes it."""
-    parts = []
-    for p in signature.parameters.values():
-        default = "…" if p.default is p.empty else _literal(p.default)
-        is_bare = p.default is p.empty and p.kind is not p.KEYWORD_ONLY
-        parts.append(p.name if is_bare else f"{p.name}={default}")
-    return f"pypto.{name}({', '.join(parts)})"
-
-
-def _literal(item: Any) -> str:
-    """A default as one writes it."""
-    if isinstance(item, enum.Enum):
-        return f"pypto.{item.name if isinstance(item, DataType) else item}"
-    return repr(item)
 
 
 def governing_tensor(op: Op, given: dict[str, Any]) -> Tensor | None:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pypto.errors import PyptoError, PyptoWarning
-from pypto.ir import build, sym
+from pypto.ir import build, place, sym
 from pypto.ir.arguments import KINDS, argument, bind, check_operands, governing_tensor
 from pypto.ir.findings import Failed, attempt, is_failed
 from pypto.ir.graph import Value
@@ -40,11 +40,12 @@ def declare(op: Op) -> Callable[..., Any]:
     signature = _signature(op)
 
     def function(*args: Any, **kwargs: Any) -> Any:
-        return attempt(
-            lambda: apply(op, bind(op.name, signature, args, kwargs, op.misuse)),
-            (args, kwargs),
-            lambda: _instead(op, signature, args, kwargs),
-        )
+        with place.boundary:
+            return attempt(
+                lambda: apply(op, bind(op.name, signature, args, kwargs, op.misuse)),
+                (args, kwargs),
+                lambda: _instead(op, signature, args, kwargs),
+            )
 
     function.__signature__ = signature  # type: ignore[attr-defined]
     function.__name__ = function.__qualname__ = op.name.rpartition(".")[2]
@@ -89,9 +90,10 @@ def composite(
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
-            return attempt(
-                lambda: run(*args, **kwargs), (args, kwargs), lambda: instead(*args, **kwargs)
-            )
+            with place.boundary:
+                return attempt(
+                    lambda: run(*args, **kwargs), (args, kwargs), lambda: instead(*args, **kwargs)
+                )
 
         checked.__module__ = "pypto"
         _publish(checked, public, (), method, operator)

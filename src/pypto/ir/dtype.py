@@ -14,6 +14,7 @@ import ml_dtypes
 import numpy as np
 
 from pypto.errors import error, not_supported
+from pypto.ir import place
 
 
 class DataType(enum.Enum):
@@ -104,6 +105,7 @@ FROM_NUMPY = {v: k for k, v in _NUMPY.items()}
 SUPPORTED = frozenset(_NUMPY)
 
 
+@place.boundary
 def bytes_of(dtype: DataType) -> int:
     """Bytes that one element of `dtype` takes in storage.
 
@@ -129,6 +131,7 @@ class Element:
 
     __slots__ = ("dtype", "value")
 
+    @place.boundary
     def __init__(self, dtype: DataType, data: int | float) -> None:
         if isinstance(data, DataType) and not isinstance(dtype, DataType):
             raise error(

@@ -18,6 +18,7 @@ from pypto.ir import build, place
 from pypto.ir.dtype import DataType
 from pypto.ir.findings import Failed, any_failed, keep, reads_attribute
 from pypto.ir.graph import Storage, Value
+from pypto.ir.keywords import unexpected
 from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
 from pypto.ir.scalar import SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
@@ -52,10 +53,14 @@ class Tensor:
         "spec_format",
     )
 
+    @place.boundary
     def __new__(cls, shape: Any = None, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
         if any_failed(shape):
             return Failed()
         try:
+            for keyword in kwargs:
+                if keyword not in _KEYWORDS:
+                    raise unexpected("Tensor", keyword, _KEYWORDS)
             _check_spec(shape)
             _check_dtype(dtype)
         except PyptoError as problem:
@@ -96,6 +101,7 @@ class Tensor:
             node.result.storage.name = name or place.assigned_name()
             self._trace, self._storage = trace, node.result.storage
 
+    @place.boundary
     def __class_getitem__(cls, items: Any) -> Tensor:
         """``Tensor[[4, 8], dtype, format, "name", {...}]`` in any order; dtype defaults to FP32."""
         given: dict[str, Any] = {"dtype": DataType.DT_FP32}
@@ -290,7 +296,8 @@ class Tensor:
             fix=_attribute_fix(attribute),
         )
         if self._storage is None or not reads_attribute():
-            raise problem
+            with place.boundary:
+                raise problem
         keep(problem)
         return self._instead(attribute)
 
@@ -305,6 +312,7 @@ class Tensor:
             known = METHODS.get(close)
         return Failed(stands_for=None if known is None else functools.partial(known, self))
 
+    @place.boundary
     def __bool__(self) -> bool:
         raise error(
             TypeError,
@@ -313,6 +321,7 @@ class Tensor:
             fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
         )
 
+    @place.boundary
     def __iter__(self) -> Iterator[Any]:
         problem = error(
             TypeError,
@@ -332,6 +341,7 @@ class Tensor:
         step, count = ("", 0) if frame is None else place.instruction(frame)
         return count if step == "UNPACK_SEQUENCE" else int(step in ("GET_ITER", "FOR_ITER"))
 
+    @place.boundary
     def __contains__(self, item: object) -> NoReturn:
         raise error(
             TypeError,
@@ -339,9 +349,11 @@ class Tensor:
             fix="compare per element: pypto.eq(t, value)",
         )
 
+    @place.boundary
     def __getitem__(self, key: Any) -> Any:
         return OPERATORS["__getitem__"](self, key)
 
+    @place.boundary
     def __setitem__(self, key: Any, value: Any) -> None:
         OPERATORS["__setitem__"](self, key, value)
 
@@ -357,6 +369,7 @@ class Tensor:
 
 
 def _operator(name: str) -> Callable[..., Any]:
+    @place.boundary
     def method(self: Tensor, *others: Any) -> Any:
         function = OPERATORS.get(name)
         if function is None:
@@ -373,6 +386,9 @@ for _name in (
     setattr(Tensor, f"__{_name}__", _operator(f"__{_name}__"))
 
 
+# What a tensor can be made with.
+_KEYWORDS = ("shape", "dtype", "name", "format", "data_ptr", "device", "ori_shape")
+
 _ATTRIBUTE_FIXES = {
     "T": "give a_trans=True or b_trans=True to pypto.matmul, or use pypto.transpose(t, 0, 1)",
     "mean": "t.sum(dim, keepdim=True) * (1.0 / n)",
@@ -386,13 +402,15 @@ _ATTRIBUTE_FIXES = {
 }
 
 
-def _attribute_fix(attribute: str) -> str | None:
+def _attribute_fix(attribute: str) -> str:
     if attribute in _ATTRIBUTE_FIXES:
         return _ATTRIBUTE_FIXES[attribute]
     if attribute in FUNCTIONS:
         return f"pypto.{attribute}(t, …)"
     close = _nearest_attribute(attribute)
-    return None if close is None else f"t.{close}(…)" if close in METHODS else f"t.{close}"
+    if close is None:
+        return "dir(pypto) lists the ops, which take tensors: pypto.exp(t)"
+    return f"t.{close}(…)" if close in METHODS else f"t.{close}"
 
 
 def _meant(attribute: str) -> str:

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from pypto.errors import PyptoNote, error, warn
+from pypto.ir import place
+from pypto.ir.keywords import known_keywords
 from pypto.ir.op import nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import RunMode
@@ -134,9 +136,8 @@ def check_options(group: str, options: Mapping[str, Any]) -> dict[str, Any]:
     checked: dict[str, Any] = {}
     for key, value in options.items():
         if key in LEGACY and key not in known:
-            warn(
-                PyptoNote, f"option {group}.{key} belongs to an older toolkit and is ignored", None
-            )
+            text = f"option {group}.{key} belongs to an older toolkit and is ignored"
+            warn(PyptoNote, text, place.here())
             continue
         if key not in known:
             close = nearest(key, list(known))
@@ -307,6 +308,7 @@ def scope() -> Iterator[None]:
 # --- public setters and getters ------------------------------------------------------------------
 
 
+@place.boundary
 def set_vec_tile_shapes(*shapes: Any) -> None:
     """Set the tile of vector ops from here on: one entry per axis, 1 to 5 ints.
 
@@ -322,6 +324,8 @@ def get_vec_tile_shapes() -> list[int]:
     return list(_state.settings.vec)
 
 
+@place.boundary
+@known_keywords
 def set_cube_tile_shapes(m: Any, k: Any, n: Any, enable_split_k: bool = False) -> None:
     """Set the tile of matmuls from here on: ``[L0, L1]`` for m, k and n.
 
@@ -340,6 +344,8 @@ def get_cube_tile_shapes() -> tuple[list[int], list[int], list[int], bool] | Non
     return list(tile.m), list(tile.k), list(tile.n), tile.enable_split_k
 
 
+@place.boundary
+@known_keywords
 def set_conv_tile_shapes(l1: Any, l0: Any = None) -> None:
     """Set the tile of convolutions from here on."""
     change(conv=(l1, l0))
@@ -350,11 +356,15 @@ def get_conv_tile_shapes() -> Any:
     return _state.settings.conv
 
 
+@place.boundary
+@known_keywords
 def set_matrix_size(size: Any) -> None:
     """Say the ``[m, k, n]`` of a matmul whose NZ operand was reshaped."""
     change(matrix_size=tuple(_tile_int(s, "matrix size") for s in size))
 
 
+@place.boundary
+@known_keywords
 def set_semantic_label(label: str) -> None:
     """Name the ops from here on; an empty label ends it.
 
@@ -377,6 +387,7 @@ def set_semantic_label(label: str) -> None:
 
 
 def _setter(group: str) -> Any:
+    @place.boundary
     def set_options(**given: Any) -> None:
         set_group(group, given)
 
@@ -410,6 +421,7 @@ set_debug_options, get_debug_options = _setter("debug"), _getter("debug")
 set_operation_options, get_operation_options = _setter("operation"), _getter("operation")
 
 
+@place.boundary
 def set_options(**groups: Any) -> None:
     """Set several groups at once: ``set_options(pass_options={...}, vec_tile_shapes=[32, 64])``.
 
@@ -460,6 +472,7 @@ class options(ContextDecorator):
         self.groups = groups
         self._saved: list[Settings] = []
 
+    @place.boundary
     def __enter__(self) -> options:
         self._saved.append(_state.settings)
         try:

@@ -2,7 +2,8 @@
 
 In: Python's frames.  Out: the place that a message or a node points at, with its exact columns and
 the calls that led there, and what the user's statement is doing there.  Our own frames and those
-of the standard library are left out; the walk ends where the kernel was entered.
+of the standard library are left out; the walk ends where the kernel was entered.  `boundary` gives
+that place to the errors that leave the package.
 """
 
 from __future__ import annotations
@@ -15,14 +16,17 @@ import linecache
 import os
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
-from types import CodeType, FrameType
-from typing import Any
+from types import CodeType, FrameType, TracebackType
+from typing import Any, TypeVar
 
 import numpy as np
 
-from pypto.errors import Loc
+from pypto import knobs
+from pypto.errors import Loc, PyptoError
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 # The kernel library is written as a user would write it, so its frames are users' frames.
@@ -102,6 +106,88 @@ def here() -> Loc | None:
     return loc
 
 
+# --- where errors leave the package --------------------------------------------------------------
+
+
+class Boundary:
+    """Round what the user's code calls, as a `with` or as a decorator: an error that leaves it
+    outside of a trace stands at the user's line and shows no frame of ours.
+
+    Inside of a trace errors go on to the trace, which knows more of their place.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: object, problem: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if current.trace is not None:
+            return
+        if isinstance(problem, PyptoError):
+            if problem.loc is None:
+                problem.loc = here()
+            if not _shows_frames():
+                # Behind this block Python raises it again without a note of the frame it leaves.
+                problem.__traceback__ = None
+                problem.__cause__ = None
+        elif isinstance(problem, TypeError) and traceback is not None and not traceback.tb_next:
+            # Python's own, of a call with too many arguments or too few.
+            problem.__traceback__ = None
+
+    def __call__(self, function: F) -> F:
+        @functools.wraps(function)
+        def called(*args: Any, **kwargs: Any) -> Any:
+            with self:
+                return function(*args, **kwargs)
+
+        return called  # type: ignore[return-value]
+
+
+def _shows_frames() -> bool:
+    try:
+        return knobs.DEBUG.get() > 0
+    except ValueError:
+        # It is set to what it cannot be; the kernel says so when it is compiled.
+        return False
+
+
+boundary = Boundary()
+
+
+def argument(loc: Loc | None, which: int | str, count: int, names: Collection[str]) -> Loc | None:
+    """The place of one argument, by position or by name, of the user's call at `loc`.
+
+    The call passes `count` arguments by position and `names` by keyword; where its text shows
+    anything else, as behind a `*` or a wrapper, the place is the call itself.
+    """
+    tree = None if loc is None else _source_tree(loc.file)
+    if loc is None or tree is None:
+        return loc
+    end = (loc.end_line, loc.end_col)
+    calls = (n for n in ast.walk(tree) if isinstance(n, ast.Call))
+    # A call over several lines may begin later for Python; no two calls end together.
+    call = next((n for n in calls if (n.end_lineno, n.end_col_offset) == end), None)
+    if call is None or len(call.args) != count or {k.arg for k in call.keywords} != set(names):
+        return loc
+    if any(isinstance(a, ast.Starred) for a in call.args):
+        return loc
+    if isinstance(which, int):
+        return _at(loc, call.args[which]) if which < count else loc
+    return next((_at(loc, k) for k in call.keywords if k.arg == which), loc)
+
+
+def _at(loc: Loc, node: ast.expr | ast.keyword) -> Loc:
+    """The place of a piece of syntax in the same frame."""
+    return replace(
+        loc,
+        line=node.lineno,
+        col=node.col_offset,
+        end_line=node.end_lineno or node.lineno,
+        end_col=node.end_col_offset or 0,
+    )
+
+
 # --- what the user's statement does --------------------------------------------------------------
 
 
@@ -150,14 +236,7 @@ def iterated() -> Loc | None:
         return loc
     for node in ast.walk(tree):
         if isinstance(node, ast.For) and (node.lineno, node.col_offset) == (loc.line, loc.col):
-            i = node.iter
-            return replace(
-                loc,
-                line=i.lineno,
-                col=i.col_offset,
-                end_line=i.end_lineno or i.lineno,
-                end_col=i.end_col_offset or 0,
-            )
+            return _at(loc, node.iter)
     return loc
 
 

@@ -7,6 +7,7 @@ like an int where that can be left to the kernel's run, and says so where it can
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -247,6 +248,12 @@ class SymbolicScalar:
         return format(str(self) if self._expr.terms else self._expr.const, spec)
 
 
+# What Python calls of it; printing cannot fail.
+for _name, _member in list(vars(SymbolicScalar).items()):
+    if isinstance(_member, FunctionType) and _name not in ("__repr__", "__str__", "__format__"):
+        setattr(SymbolicScalar, _name, place.boundary(_member))
+
+
 # Deeply nested operations become a node of the graph: no walk over them needs a deep stack, and
 # expressions that share parts stay small when they are written out.
 MAX_DEPTH = 6
@@ -320,6 +327,7 @@ def as_sym_int(x: Any) -> SymInt:
     return sym.simple(operand(x))
 
 
+@place.boundary
 def min(a: Any, b: Any) -> SymbolicScalar:
     """The smaller of two integers, each an int or a symbolic scalar.
 
@@ -330,6 +338,7 @@ def min(a: Any, b: Any) -> SymbolicScalar:
     return _made(sym.minimum(operand(a), operand(b)))
 
 
+@place.boundary
 def max(a: Any, b: Any) -> SymbolicScalar:
     """The larger of two integers, each an int or a symbolic scalar.
 
@@ -340,6 +349,7 @@ def max(a: Any, b: Any) -> SymbolicScalar:
     return _made(sym.maximum(operand(a), operand(b)))
 
 
+@place.boundary
 def ceildiv(a: Any, b: Any) -> Any:
     """`a / b` rounded up, for `b` above 0: an int for ints, else a symbolic scalar.
 

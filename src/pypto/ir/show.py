@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import error
+from pypto.ir import place
 from pypto.ir.dtype import DataType
+from pypto.ir.keywords import known_keywords
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +31,8 @@ class PrintOptions:
 _options = PrintOptions()
 
 
+@place.boundary
+@known_keywords
 def set_print_options(
     *,
     edgeitems: int | None = None,

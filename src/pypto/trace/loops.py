@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pypto.errors import error
-from pypto.ir import build, sym
+from pypto.ir import build, place, sym
 from pypto.ir.findings import Failed
 from pypto.ir.handle import Tensor
+from pypto.ir.keywords import known_keywords
 from pypto.ir.scalar import LoopBounds, SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
 from pypto.trace.regions import Bounds
@@ -22,6 +23,7 @@ class LoopRange:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
 
+    @place.boundary
     def __iter__(self) -> Iterator[Any]:
         build.current("pypto.loop")
         raise error(
@@ -83,7 +85,11 @@ def _factors(given: Any, default: tuple[int, ...]) -> tuple[int, ...]:
     if given is None:
         return default
     if not isinstance(given, (list, tuple, set)):
-        raise error(TypeError, f"unroll_list takes a list of ints, got {type(given).__name__}")
+        raise error(
+            TypeError,
+            f"unroll_list takes a list of ints, got {type(given).__name__}",
+            fix="unroll_list=[4, 2, 1]",
+        )
     for factor in given:
         if isinstance(factor, bool) or not isinstance(factor, (int, np.integer)) or factor < 1:
             raise error(
@@ -94,7 +100,22 @@ def _factors(given: Any, default: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(sorted({int(f) for f in given} | {1}, reverse=True))
 
 
-def loop(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
+def _with_bounds(function: Callable[..., LoopRange]) -> Callable[..., LoopRange]:
+    """`known_keywords` for functions whose bounds have no names."""
+    hint = f"by position: pypto.{function.__name__}(start, stop, step)"
+    return known_keywords(function, start=hint, stop=hint, step=hint)
+
+
+@place.boundary
+@_with_bounds
+def loop(
+    *args: Any,
+    name: str = "",
+    idx_name: str = "",
+    unroll_list: Any = None,
+    submit_before_loop: bool = False,
+    parallel: bool = False,
+) -> LoopRange:
     """A loop that runs when the kernel runs: ``for i in pypto.loop(stop)``, ``(start, stop)`` or
     ``(start, stop, step)``.
 
@@ -103,13 +124,23 @@ def loop(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
     is a symbolic scalar.  ``name``, ``idx_name``, ``unroll_list``, ``submit_before_loop`` and
     ``parallel`` change no value.
     Errors: ValueError F21004 for bounds of other types and step 0, TypeError F00001 for other
-    argument counts, ValueError F00002 for unroll factors.  Source: the loop of the language.
+    argument counts and unknown keywords, ValueError F00002 for unroll factors.
+    Source: the loop of the language.
     """
     _factors(unroll_list, (1,))
-    return LoopRange(Bounds(*_range("loop", args), parallel=bool(names.get("parallel"))))
+    return LoopRange(Bounds(*_range("loop", args), parallel=bool(parallel)))
 
 
-def loop_unroll(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
+@place.boundary
+@_with_bounds
+def loop_unroll(
+    *args: Any,
+    name: str = "",
+    idx_name: str = "",
+    unroll_list: Any = None,
+    submit_before_loop: bool = False,
+    parallel: bool = False,
+) -> LoopRange:
     """A loop over groups: ``for i, k in pypto.loop_unroll(n, unroll_list=[4, 2])``.
 
     `i` is the first index of a group (symbolic), `k` how far the group reaches (an int, so it can
@@ -117,8 +148,7 @@ def loop_unroll(*args: Any, unroll_list: Any = None, **names: Any) -> LoopRange:
     Errors: as for `loop`.  Source: the unrolled loop of the language.
     """
     factors = _factors(unroll_list, (1,))
-    parallel = bool(names.get("parallel"))
-    return LoopRange(Bounds(*_range("loop_unroll", args), factors, parallel))
+    return LoopRange(Bounds(*_range("loop_unroll", args), factors, bool(parallel)))
 
 
 def _own_bounds(scalar: Any, name: str) -> tuple[sym.Expr, LoopBounds]:
@@ -143,6 +173,8 @@ def _not_an_index(scalar: Any, name: str) -> NoReturn:
     )
 
 
+@place.boundary
+@known_keywords
 def is_loop_begin(scalar: SymbolicScalar) -> SymbolicScalar:
     """1 on the first trip of the loop that `scalar` is the index of, else 0.
 
@@ -152,6 +184,8 @@ def is_loop_begin(scalar: SymbolicScalar) -> SymbolicScalar:
     return SymbolicScalar(sym.compare("eq", index, bounds.start))
 
 
+@place.boundary
+@known_keywords
 def is_loop_end(scalar: SymbolicScalar) -> SymbolicScalar:
     """1 on the last trip of the loop that `scalar` is the index of, else 0.
 
@@ -170,6 +204,8 @@ def is_loop_end(scalar: SymbolicScalar) -> SymbolicScalar:
     return SymbolicScalar(sym.select(forward, up, down))
 
 
+@place.boundary
+@known_keywords
 def cond(scalar: Any, file: str | None = None, lineno: int | None = None) -> Any:
     """The condition itself: ``if pypto.cond(i == 0)`` is ``if i == 0``.
 
@@ -177,23 +213,36 @@ def cond(scalar: Any, file: str | None = None, lineno: int | None = None) -> Any
     number.  Source: the conditions of the language.
     """
     if (file is None) != (lineno is None):
-        raise error(ValueError, "file and lineno must be provided together or omitted")
+        raise error(
+            ValueError,
+            "file and lineno must be provided together or omitted",
+            fix="pypto.cond(i == 0)",
+        )
     if not isinstance(scalar, (int, np.integer, SymbolicScalar)):
         raise error(
             ValueError,
             f"Invalid value type: cond() takes an int or a symbolic scalar, got "
             f"{type(scalar).__name__}",
+            fix="read one integer element: pypto.cond(t[0] > 0)"
+            if isinstance(scalar, Tensor)
+            else "compare integers: pypto.cond(i == 0)",
         )
     return scalar
 
 
+@place.boundary
+@known_keywords
 def dynamic(name: str) -> SymbolicScalar:
     """A named symbol for the dims of annotations; one name is one size in a call.
 
     Errors: TypeError F00001 if `name` is no string.  Source: the annotations of the language.
     """
     if not isinstance(name, str):
-        raise error(TypeError, f"dynamic() takes a name, got {type(name).__name__}")
+        raise error(
+            TypeError,
+            f"dynamic() takes a name, got {type(name).__name__}",
+            fix='pypto.frontend.dynamic("n")',
+        )
     return SymbolicScalar(name)
 
 
