@@ -66,7 +66,7 @@ def _sanitizers(raw: str) -> frozenset[str]:
 def _level(name: str, most: int) -> Callable[[str], int]:
     def parse(raw: str) -> int:
         if not raw.isdecimal() or int(raw) > most:
-            raise ValueError(f"{name}: a number from 0 to {most}, got {raw!r}")
+            raise ValueError(f"{name}: a level is 0 to {most}, got {raw!r}")
         return int(raw)
 
     return parse
