@@ -27,7 +27,7 @@ class Reg(str):
 
 
 def i64(number: int) -> Reg:
-    return Reg(str(number), "i64")
+    return Reg(str(int(number)), "i64")
 
 
 def float_text(number: float) -> str:

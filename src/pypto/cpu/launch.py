@@ -8,6 +8,7 @@ of its own, which stays for its next call.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -40,6 +41,7 @@ class _Arena(threading.local):
 
 
 _arena = _Arena()
+_count = itertools.count()  # so that no two libraries have one name
 
 
 # i32 parallel(ptr context, ptr body, ptr frame, i64 arena, i64 trips)
@@ -87,7 +89,7 @@ class NativeProgram:
         self._faults, self._arena_size = emitted.faults, -(-emitted.arena // _PAGE) * _PAGE
         self._body_arena = emitted.body_arena
         self.text = emitted.module.text()
-        self._code = Code(f"{graph.name}.{id(self)}", to_object(self.text, host()), [KERNEL])
+        self._code = Code(f"{graph.name}.{next(_count)}", to_object(self.text, host()), [KERNEL])
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
         self._call = kind(self._code.address(KERNEL))
         self._dims = [(k, axis) for k, p in enumerate(graph.params) for axis in p.dims]
