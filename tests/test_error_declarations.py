@@ -226,7 +226,7 @@ def test_misspelt_keyword_of_the_decorator():
         under='runtime_option={"run_mode": 0}',
         code="F00001",
         builtin=TypeError,
-        fix="runtime_options=…",
+        fix='runtime_options={"run_mode": 0}',
     )
 
 
@@ -238,7 +238,7 @@ def test_keyword_of_the_decorator_that_resembles_none():
         under="grid=4",
         code="F00001",
         builtin=TypeError,
-        fix="leave it out; there are func, host_options, codegen_options, pass_options, "
+        fix="leave `grid=` out: there are func, host_options, codegen_options, pass_options, "
         "runtime_options, verify_options, debug_options, new_ir, create_new_logical_tensor",
     )
 

@@ -144,7 +144,7 @@ def unroll_list_that_is_none(a: F32, out: F32):
     under="paralel=True",
     code="F00001",
     builtin=TypeError,
-    fix="parallel=…",
+    fix="parallel=True",
 )
 def misspelt_keyword_of_a_loop(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -159,7 +159,7 @@ def misspelt_keyword_of_a_loop(a: F32, out: F32):
     under="unrol_list=[4]",
     code="F00001",
     builtin=TypeError,
-    fix="unroll_list=…",
+    fix="unroll_list=[4]",
 )
 def misspelt_keyword_of_an_unrolled_loop(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -173,7 +173,7 @@ def misspelt_keyword_of_an_unrolled_loop(a: F32, out: F32):
     under="foo=1",
     code="F00001",
     builtin=TypeError,
-    fix="leave it out; there are name, idx_name, unroll_list, submit_before_loop, parallel",
+    fix=("leave `foo=` out: there are name, idx_name, unroll_list, submit_before_loop, parallel"),
 )
 def keyword_that_a_loop_does_not_have(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -412,10 +412,7 @@ def symbol_modulo_zero(a: ROWS, out: ROWS):
     under="a[0:n, :]",
     code="F21004",
     builtin=ValueError,
-    fix=(
-        "slice a constant extent, t[o:o + 64]; limit the tail with pypto.view(t, [64, …], [o, "
-        "…]), which cuts itself, or valid_shape"
-    ),
+    fix="a[0:64, :]",
 )
 def symbolic_extent_of_a_slice(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)
@@ -459,7 +456,7 @@ def symbolic_cube_tile(a: ROWS, out: ROWS):
     under="pypto.view(a, [i, 32], [0, 0])",
     code="F21004",
     builtin=ValueError,
-    fix="put it in offsets or valid_shape; extents are module constants or int arguments",
+    fix="pypto.view(a, [3, 32], [0, 0], valid_shape=[i, 32])",
 )
 def symbolic_view_shape(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)

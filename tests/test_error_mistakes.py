@@ -77,7 +77,7 @@ MISTAKES = [
         "keyword",
         TypeError,
         "F00001",
-        "pypto.rms_norm(x, eps=1e-6)",
+        "eps=1e-6",
         "rms_norm() got an unexpected keyword argument 'eps'; did you mean `epsilon`?",
     ),
     (
@@ -98,7 +98,7 @@ MISTAKES = [
         "option",
         TypeError,
         "F00001",
-        "pypto.topk(x, 64, sorted=False)",
+        "sorted=False",
         "topk() got an unexpected keyword argument 'sorted': there is no `sorted`",
     ),
     (

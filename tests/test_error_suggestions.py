@@ -104,7 +104,7 @@ def misspelt_function_of_numbers(a: ROWS, out: ROWS):
     under="pypto.qqqqqqqq",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="dir(pypto) lists what there is",
+    fix="`dir(pypto)` lists what there is",
 )
 def unknown_op(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -117,7 +117,7 @@ def unknown_op(a: F32, out: F32):
     under="a.reshap",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="t.reshape(…)",
+    fix="a.reshape",
 )
 def misspelt_method(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -130,7 +130,7 @@ def misspelt_method(a: F32, out: F32):
     under="a.shpae",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="t.shape",
+    fix="a.shape",
 )
 def misspelt_property(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -144,7 +144,7 @@ def misspelt_property(a: F32, out: F32):
     under="a.rms_norm",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="pypto.rms_norm(t, …)",
+    fix="pypto.rms_norm(a)",
 )
 def function_as_a_method(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -157,7 +157,7 @@ def function_as_a_method(a: F32, out: F32):
     under="a.mean",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="t.sum(dim, keepdim=True) * (1.0 / n)",
+    fix="a.sum(-1) * (1.0 / a.shape[-1])",
 )
 def method_of_torch(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -167,10 +167,10 @@ def method_of_torch(a: F32, out: F32):
 @case(
     "keyword",
     text="sum() got an unexpected keyword argument 'keepdims'; did you mean `keepdim`?",
-    under="a.sum(-1, keepdims=True)",
+    under="keepdims=True",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.sum(input, dim, keepdim=False)",
+    fix="keepdim=True",
 )
 def misspelt_keyword(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -180,10 +180,10 @@ def misspelt_keyword(a: F32, out: F32):
 @case(
     "axis",
     text="amax() got an unexpected keyword argument 'axis'; did you mean `dim`?",
-    under="pypto.amax(a, axis=1)",
+    under="axis=1",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.amax(input, dim, keepdim=False)",
+    fix="dim=1",
 )
 def keyword_of_numpy(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -193,10 +193,10 @@ def keyword_of_numpy(a: F32, out: F32):
 @case(
     "keyword of a function",
     text="view() got an unexpected keyword argument 'validshape'; did you mean `valid_shape`?",
-    under="pypto.view(a, [16, 32], [0, 0], validshape=[16, 32])",
+    under="validshape=[16, 32]",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.view(input, shape=None, offsets=None, valid_shape=None, dtype=None)",
+    fix="valid_shape=[16, 32]",
 )
 def misspelt_keyword_of_a_function_over_ops(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -206,10 +206,13 @@ def misspelt_keyword_of_a_function_over_ops(a: F32, out: F32):
 @case(
     "no such keyword",
     text="exp() got an unexpected keyword argument 'qq': there is no `qq`",
-    under="pypto.exp(a, qq=1)",
+    under="qq=1",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.exp(input, precision_type=pypto.PrecisionType.INTRINSIC)",
+    fix=(
+        "leave `qq=` out: the call is `pypto.exp(input, "
+        "precision_type=pypto.PrecisionType.INTRINSIC)`"
+    ),
 )
 def keyword_that_no_argument_has(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)

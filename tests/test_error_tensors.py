@@ -30,7 +30,7 @@ case, CASES = cases()
     under="a[0:16:2, :]",
     code="F00002",
     builtin=ValueError,
-    fix="take a view and pick elements with pypto.gather",
+    fix="a[0:16, :].reshape([8, 2, 32])[:, 0, :]",
 )
 def slice_with_a_step(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -43,7 +43,7 @@ def slice_with_a_step(a: F32, out: F32):
     under="out[0:16:2, :]",
     code="F00002",
     builtin=ValueError,
-    fix="assemble the rows one by one in a loop",
+    fix="for k in pypto.loop(8): out[2 * k:2 * k + 1, :] = a[0:8, :][k:k + 1]",
 )
 def write_with_a_step(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -95,7 +95,7 @@ def too_many_indices(a: F32, out: F32):
     under="out[:]",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.full([16, 32], 3.0, pypto.DT_FP32)",
+    fix="out[:] = pypto.full([16, 32], 3.0, pypto.DT_FP32)",
 )
 def number_into_a_whole_tensor(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -328,7 +328,10 @@ def assemble_of_a_dynamic_tensor(a: ROWS, out: ROWS):
     under="a[0, 0]",
     code="F21003",
     builtin=TypeError,
-    fix="pass the number as an int argument, or keep it in a tensor: t[0:1, 0:1]",
+    fix=(
+        "pass the number as an int argument or in an integer tensor; in arithmetic with "
+        "tensors write `a[0:1, 0:1]`"
+    ),
 )
 def element_of_a_float_parameter(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -343,7 +346,7 @@ def element_of_a_float_parameter(a: F32, out: F32):
     under="t[0]",
     code="F00001",
     builtin=TypeError,
-    fix="cast first: pypto.cast(t, pypto.DT_INT32)",
+    fix="pypto.cast(t, pypto.DT_INT32)[0]",
 )
 def element_of_a_local(n: I64, out: F32):
     pypto.set_vec_tile_shapes(16)
@@ -423,7 +426,7 @@ def matmul_of_another_rank(a: F32, b: F32, out: F32):
     under="pypto.matmul(a, a, DT)",
     code="F0000B",
     builtin=ValueError,
-    fix="b_trans=True",
+    fix="pypto.matmul(a, a, DT, b_trans=True)",
 )
 def matmul_of_another_k(a: F32, out: F32):
     pypto.set_cube_tile_shapes([16, 16], [16, 16], [16, 16])
@@ -506,7 +509,7 @@ def name_of_two_shapes(a: ROWS, out: ROWS):
     under="a.expp",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="t.exp(…)",
+    fix="a.exp",
 )
 def unknown_attribute(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -519,7 +522,7 @@ def unknown_attribute(a: F32, out: F32):
     under="a.T",
     code="F0FFFF",
     builtin=AttributeError,
-    fix="give a_trans=True or b_trans=True to pypto.matmul, or use pypto.transpose(t, 0, 1)",
+    fix="`pypto.transpose(a, 0, 1)`, or in `pypto.matmul` `a_trans=True`, `b_trans=True`",
 )
 def transposed_by_attribute(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)

@@ -43,7 +43,7 @@ def test_one_finding_in_full(tmp_path):
           --> kernels.py:5:14 in kernel
           5 |     out[:] = x.T
             |              ^^^
-          try: give a_trans=True or b_trans=True to pypto.matmul, or use pypto.transpose(t, 0, 1)"""
+          try: `pypto.transpose(x, 0, 1)`, or in `pypto.matmul` `a_trans=True`, `b_trans=True`"""
     )
 
 

@@ -848,7 +848,7 @@ def test_transposed_attribute_names_the_ways_out_case118():
         "Tensor object has no attribute T",
         "a_trans",
         "b_trans",
-        "pypto.transpose(t, 0, 1)",
+        "pypto.transpose(a, 0, 1)",
         code="F0FFFF",
         at="here",
     ):

@@ -363,7 +363,7 @@ def test_view_with_a_symbolic_extent_B8():
         under="pypto.view(x, [i, 16], [0, 0])",
         code="F21004",
         builtin=ValueError,
-        fix="put it in offsets or valid_shape; extents are module constants or int arguments",
+        fix="pypto.view(x, [3, 16], [0, 0], valid_shape=[i, 16])",
     )
 
 
@@ -712,10 +712,10 @@ def test_misspelt_keyword_gets_the_nearest_name_C27():
         lambda: kernel(zeros(4, 8), zeros(8), guarded(4, 8)),
         "C27",
         "rms_norm() got an unexpected keyword argument 'eps'; did you mean `epsilon`?",
-        under="pypto.rms_norm(x, g, eps=1e-6)",
+        under="eps=1e-6",
         code="F00001",
         builtin=TypeError,
-        fix="pypto.rms_norm(input, gamma=None, epsilon=1e-06)",
+        fix="epsilon=1e-6",
     )
 
 
@@ -747,10 +747,11 @@ def test_topk_has_no_sorted_C28():
         lambda: kernel(zeros(4, 8), guarded(4, 2)),
         "C28 topk",
         "topk() got an unexpected keyword argument 'sorted': there is no `sorted`",
-        under="pypto.topk(x, 2, sorted=False)",
+        under="sorted=False",
         code="F00001",
         builtin=TypeError,
-        fix="pypto.topk(input, k, dim=None, largest=True, algo=pypto.TopKAlgo.MERGE_SORT)",
+        fix="leave `sorted=` out: the call is `pypto.topk(input, k, dim=None, largest=True, "
+        "algo=pypto.TopKAlgo.MERGE_SORT)`",
     )
 
 

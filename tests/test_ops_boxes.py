@@ -376,7 +376,7 @@ def test_matmul_names_the_flag_that_would_fit():
     with pytest.raises(ValueError) as caught:
         run(lambda p, q: pypto.matmul(p, q, pypto.DT_FP32), [ramp(4, 8), ramp(6, 8)], (4, 6))
     assert caught.value.code == "F0000B"
-    assert caught.value.fix == "b_trans=True"
+    assert caught.value.fix == "pypto.matmul(p, q, pypto.DT_FP32, b_trans=True)"
 
 
 def test_matmul_epilogue_comes_in_its_order():

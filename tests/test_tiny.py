@@ -64,7 +64,7 @@ def test_an_error_says_where_and_how_to_mend_it():
         wrong(x, x.copy())
     assert caught.value.code == "F21004"
     assert caught.value.loc.line == wrong._original_func.__code__.co_firstlineno + 4
-    assert "offsets or valid_shape" in caught.value.fix
+    assert caught.value.fix == "pypto.view(x, [1, 8], [0, 0], valid_shape=[i, 8])"
 
 
 def test_places_may_be_put_into_memory_that_nothing_has_written():

@@ -15,8 +15,8 @@ from pypto.compile import TensorSpec
 from pypto.errors import PyptoError, error, together
 from pypto.ir import place
 from pypto.ir.dtype import DataType
+from pypto.ir.elsewhere import nearest
 from pypto.ir.handle import Tensor
-from pypto.ir.op import nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import StatusType, TileOpFormat
 from pypto.signature import Signature

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from pypto.errors import PyptoError, error
-from pypto.ir import build, sym
+from pypto.ir import build, sym, written
 from pypto.ir.dtype import DataType, Element, scalar
 from pypto.ir.graph import Value
-from pypto.ir.handle import Tensor
+from pypto.ir.handle import HOST_FIX, Tensor, is_of_host
 from pypto.ir.keywords import unexpected, written_call
 from pypto.ir.op import Arg, Op, Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
@@ -36,9 +36,11 @@ def bind(
         build.settle(item)
     for keyword in kwargs:
         if keyword not in signature.parameters:
-            raise unexpected(
-                name, keyword, list(signature.parameters), written_call(name, signature)
+            problem = unexpected(
+                name, keyword, list(signature.parameters), call=written_call(name, signature)
             )
+            problem.loc = written.keyword_place(keyword)
+            raise problem
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as cause:
@@ -100,9 +102,12 @@ def argument(
 
 
 def _kind_error(op: Op, arg: Arg, item: Any, wanted: str, fix: str | None = None) -> PyptoError:
+    kind = type(item).__name__
+    if is_of_host(item):
+        kind, fix = f"{type(item).__module__.partition('.')[0]}.{kind}", HOST_FIX
     return error(
         TypeError,
-        f"{op.name}(): {arg.name} must be {wanted}, got {type(item).__name__}"
+        f"{op.name}(): {arg.name} must be {wanted}, got {kind}"
         + (f" ({item!r})" if isinstance(item, (int, float, str, DataType)) else ""),
         fix=fix,
     )

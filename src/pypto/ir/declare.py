@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pypto.errors import PyptoError, PyptoWarning
-from pypto.ir import build, place, sym
+from pypto.ir import build, misplaced, place, sym, written
 from pypto.ir.arguments import KINDS, argument, bind, check_operands, governing_tensor
 from pypto.ir.findings import Failed, attempt, is_failed
 from pypto.ir.graph import Value
@@ -39,10 +39,17 @@ def declare(op: Op) -> Callable[..., Any]:
     register(op)
     signature = _signature(op)
 
+    def run(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return apply(op, bind(op.name, signature, args, kwargs, op.misuse))
+        except PyptoError as problem:
+            _tell_order(problem, misplaced.of_record(op), args, is_method=False)
+            raise
+
     def function(*args: Any, **kwargs: Any) -> Any:
         with place.boundary:
             return attempt(
-                lambda: apply(op, bind(op.name, signature, args, kwargs, op.misuse)),
+                lambda: run(*args, **kwargs),
                 (args, kwargs),
                 lambda: _instead(op, signature, args, kwargs),
             )
@@ -62,25 +69,33 @@ def composite(
     method: str | None = None,
     operator: tuple[str, ...] = (),
     guess: Callable[..., Any] | None = None,
+    kinds: str = "",
 ) -> Callable[[F], F]:
     """Publish a function over ops under its own name, as a tensor method and as operators.
 
     `guess`, given the arguments of a call that failed, is the type that its result was meant to
-    have, or what stands for a result that is no tensor.
+    have, or what stands for a result that is no tensor.  `kinds` are those of its arguments where
+    the signature does not tell them.
     """
 
     def decorate(function: F) -> F:
         signature = inspect.signature(function)
         public = name or function.__name__
+        called = method or public
         positional = _positional(signature)
         returns = str(signature.return_annotation)
 
         def run(*args: Any, **kwargs: Any) -> Any:
-            if not positional:
-                return function(**bind(public, signature, args, kwargs))
-            for item in (*args, *kwargs.values()):
-                build.settle(item)
-            return function(*args, **kwargs)
+            try:
+                if not positional:
+                    return function(**bind(called, signature, args, kwargs))
+                for item in (*args, *kwargs.values()):
+                    build.settle(item)
+                return function(*args, **kwargs)
+            except PyptoError as problem:
+                parameters = misplaced.of_signature(signature, kinds)
+                _tell_order(problem, parameters, args, is_method=public.startswith("_"))
+                raise
 
         def instead(*args: Any, **kwargs: Any) -> Any:
             if returns == "None":
@@ -100,6 +115,22 @@ def composite(
         return checked  # type: ignore[return-value]
 
     return decorate
+
+
+def _tell_order(
+    problem: PyptoError,
+    parameters: Sequence[misplaced.Fits],
+    args: Sequence[Any],
+    *,
+    is_method: bool,
+) -> None:
+    """Arguments in the wrong order, or a list without its brackets, are told as they should be."""
+    fix = None
+    if (order := misplaced.order(parameters, args, is_method)) is not None:
+        fix = written.rearranged(order)
+    elif (first := misplaced.spread(parameters, args)) is not None:
+        fix = written.gathered(first)
+    problem.fix = fix or problem.fix
 
 
 def _guessed(guess: Callable[..., Any] | None, *args: Any, **kwargs: Any) -> Any:

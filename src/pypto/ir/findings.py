@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from pypto import knobs
 from pypto.errors import InternalError, PyptoError, Stopped, error
 from pypto.ir import place
-from pypto.ir.op import NOT_YET, nearest
+from pypto.ir.elsewhere import nearest, way
+from pypto.ir.op import NOT_YET
 from pypto.ir.scalar import SymbolicScalar, failed_integer
 from pypto.ir.types import TensorType
 
@@ -114,13 +115,14 @@ def absent(module: str, name: str, public: Mapping[str, Any]) -> Any:
             AttributeError,
             f"{module}.{name}: not supported yet",
             code="F00005",
-            fix=f"write it with what there is: dir({module})",
+            fix=f"write it with what `dir({module})` lists",
         )
         close = None
     elif close is not None:
         problem = error(AttributeError, f"{text}; did you mean `{close}`?", fix=f"{module}.{close}")
     else:
-        problem = error(AttributeError, text, fix=f"dir({module}) lists what there is")
+        fix = way(name) or f"`dir({module})` lists what there is"
+        problem = error(AttributeError, text, fix=fix)
     if not reads_attribute():
         raise problem
     keep(problem)

@@ -8,18 +8,20 @@ program has reached.  Methods and operators are those of the op records; nothing
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
 from pypto.errors import PyptoError, error
-from pypto.ir import build, place
+from pypto.ir import build, place, written
 from pypto.ir.dtype import DataType
-from pypto.ir.findings import Failed, any_failed, keep, reads_attribute
+from pypto.ir.elsewhere import nearest, way
+from pypto.ir.findings import Failed, any_failed, keep, quietly, reads_attribute
 from pypto.ir.graph import Storage, Value
 from pypto.ir.keywords import unexpected
-from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot, nearest
+from pypto.ir.op import FUNCTIONS, METHODS, OPERATORS, REGISTRY, Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import Shape, StatusType, TensorType, TileOpFormat, full
@@ -64,6 +66,8 @@ class Tensor:
             _check_spec(shape)
             _check_dtype(dtype)
         except PyptoError as problem:
+            if isinstance(shape, DataType) and isinstance(dtype, (list, tuple)):
+                problem.fix = written.rearranged([1, 0]) or problem.fix
             keep(problem)
             return Failed()
         return super().__new__(cls)
@@ -357,6 +361,25 @@ class Tensor:
     def __setitem__(self, key: Any, value: Any) -> None:
         OPERATORS["__setitem__"](self, key, value)
 
+    @classmethod
+    def __torch_function__(
+        cls, function: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        """Torch asks here what a function of its own means for tensors of a kernel."""
+        return _foreign("torch", function.__name__, args, kwargs or {})
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        """NumPy asks here: its scalars are operands, its functions have names here."""
+        symbol = _NUMPY_OPERATORS.get(ufunc.__name__)
+        numbers = [isinstance(x, np.generic | np.ndarray) and x.ndim == 0 for x in inputs]
+        if symbol is not None and any(numbers) and method == "__call__" and not kwargs:
+            return symbol(*(x.item() if n else x for x, n in zip(inputs, numbers, strict=True)))
+        return _foreign("numpy", ufunc.__name__, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """The same for the functions of NumPy that no scalar has a part in."""
+        return _foreign("numpy", function.__name__, args, kwargs)
+
     __hash__ = None  # type: ignore[assignment]
 
     def __pos__(self) -> Tensor:
@@ -389,28 +412,63 @@ for _name in (
 # What a tensor can be made with.
 _KEYWORDS = ("shape", "dtype", "name", "format", "data_ptr", "device", "ori_shape")
 
-_ATTRIBUTE_FIXES = {
-    "T": "give a_trans=True or b_trans=True to pypto.matmul, or use pypto.transpose(t, 0, 1)",
-    "mean": "t.sum(dim, keepdim=True) * (1.0 / n)",
-    "to": "pypto.cast(t, pypto.DT_FP32)",
-    "cast": "pypto.cast(t, pypto.DT_FP32)",
-    "half": "pypto.cast(t, pypto.DT_FP16)",
-    "item": "read an element with integer indices: t[0, 1]",
-    "size": "use t.shape",
-    "numel": "use t.shape",
-    "clamp": "pypto.clip(t, low, high)",
+# How NumPy calls the operators, where one of its scalars stands in front.
+_NUMPY_OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "subtract": operator.sub,
+    "multiply": operator.mul,
+    "divide": operator.truediv,
+    "floor_divide": operator.floordiv,
+    "remainder": operator.mod,
+    "power": operator.pow,
+    "less": operator.lt,
+    "less_equal": operator.le,
+    "greater": operator.gt,
+    "greater_equal": operator.ge,
+    "equal": operator.eq,
+    "not_equal": operator.ne,
 }
 
 
+# What to do with tensors and arrays of the host.
+HOST_FIX = "pass it to the kernel as a parameter; a single number is written as an int or a float"
+
+
+def is_of_host(item: Any) -> bool:
+    """Whether an object is a tensor or an array of another library."""
+    return hasattr(item, "__array__") and not isinstance(item, np.generic)
+
+
+def _foreign(library: str, name: str, args: Any, kwargs: Any) -> Any:
+    """A function of another library was given a tensor of a kernel: told as the one of this."""
+    known = name if name in FUNCTIONS else nearest(name, list(FUNCTIONS))
+    fix = way(name)
+    if fix is None and known is not None:
+        fix = f"pypto.{known}({written.arguments_text()})"
+    if written.call() is None:
+        # It is an operator, and what stands beside the tensor is of the other library.
+        fix = HOST_FIX
+    problem = error(
+        TypeError,
+        f"{library}.{name}() takes no tensor of a kernel",
+        fix=fix or "compute it with the ops of pypto, or before the kernel and pass it in",
+    )
+    keep(problem)
+    return Failed() if known is None else quietly(FUNCTIONS[known], *args, **kwargs)
+
+
 def _attribute_fix(attribute: str) -> str:
-    if attribute in _ATTRIBUTE_FIXES:
-        return _ATTRIBUTE_FIXES[attribute]
-    if attribute in FUNCTIONS:
-        return f"pypto.{attribute}(t, …)"
-    close = _nearest_attribute(attribute)
-    if close is None:
-        return "dir(pypto) lists the ops, which take tensors: pypto.exp(t)"
-    return f"t.{close}(…)" if close in METHODS else f"t.{close}"
+    """How to write what the user most likely meant by an attribute that does not exist."""
+    if (foreign := way(attribute)) is not None:
+        return foreign
+    if (close := _nearest_attribute(attribute)) is not None:
+        return f"{written.owner()}.{close}"
+    in_place = attribute.endswith("_") and attribute[:-1] in FUNCTIONS
+    name = attribute[:-1] if in_place else attribute
+    if name not in FUNCTIONS:
+        return "`dir(pypto)` lists the ops, which take tensors: `pypto.exp(t)`"
+    call = f"pypto.{name}({written.call_as_function()})"
+    return f"{written.owner()}[:] = {call}" if in_place else call
 
 
 def _meant(attribute: str) -> str:
@@ -419,7 +477,7 @@ def _meant(attribute: str) -> str:
 
 
 def _nearest_attribute(attribute: str) -> str | None:
-    if attribute in _ATTRIBUTE_FIXES or attribute in FUNCTIONS:
+    if attribute in FUNCTIONS or attribute.removesuffix("_") in FUNCTIONS:
         return None
     return nearest(attribute, [*METHODS, "shape", "dtype", "valid_shape", "dim", "format", "name"])
 

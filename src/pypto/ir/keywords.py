@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pypto.errors import PyptoError, error
-from pypto.ir import place
+from pypto.ir import place, written
 from pypto.ir.dtype import DataType
+from pypto.ir.elsewhere import nearest
 from pypto.ir.findings import keep
-from pypto.ir.op import nearest
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -52,12 +52,22 @@ def known_keywords(function: F, **hints: str) -> F:
 _KEYWORDS = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
 
 
-def unexpected(name: str, keyword: str, known: Sequence[str], fix: str = "") -> PyptoError:
-    """The error of a keyword that the function `name` does not have among the `known` ones."""
+def unexpected(
+    name: str, keyword: str, known: Sequence[str], fix: str = "", call: str = ""
+) -> PyptoError:
+    """The error of a keyword that the function `name` does not have among the `known` ones.
+
+    `fix` is the way out if it is known; `call` is what a right call looks like.
+    """
     close = _KEYWORDS.get(keyword)
     if close not in known:
         close = nearest(keyword, known)
-    instead = f"{close}=…" if close else f"leave it out; there are {', '.join(known)}"
+    if close:
+        instead = f"{close}={written.keyword_value(keyword)}"
+    else:
+        instead = f"leave `{keyword}=` out: " + (
+            f"the call is `{call}`" if call else f"there are {', '.join(known)}"
+        )
     return error(
         TypeError,
         f"{name}() got an unexpected keyword argument '{keyword}'"

@@ -182,35 +182,6 @@ def register(op: Op) -> Op:
     return op
 
 
-# Names from other libraries that letters alone would lead astray.
-ELSEWHERE = {
-    "cdiv": "ceildiv",
-    "reduce_max": "amax",
-    "reduce_min": "amin",
-    "reduce_sum": "sum",
-    "clamp": "clip",
-    "dot": "matmul",
-    "cat": "concat",
-    "stack": "concat",
-    "expand": "expand_clone",
-    "power": "pow",
-    "astype": "cast",
-    "empty": "tensor",
-    "arrange": "arange",
-}
-
-
-def nearest(name: str, known: Sequence[str]) -> str | None:
-    """The known name that a misspelt one most likely means."""
-    if ELSEWHERE.get(name) in known:
-        return ELSEWHERE[name]
-    # Only mistakes need it, and it is slow to import.
-    import difflib
-
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    return close[0] if close else None
-
-
 # --- named shape rules ---------------------------------------------------------------------------
 
 

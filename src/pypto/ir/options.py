@@ -17,8 +17,8 @@ from typing import Any
 
 from pypto.errors import PyptoNote, error, warn
 from pypto.ir import place
+from pypto.ir.elsewhere import nearest
 from pypto.ir.keywords import known_keywords
-from pypto.ir.op import nearest
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import RunMode
 

@@ -33,6 +33,7 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _LIBRARY = os.path.join(_PACKAGE, "gym") + os.sep
 _STDLIB = os.path.dirname(os.__file__) + os.sep
 _NUMPY = os.path.dirname(os.path.abspath(np.__file__)) + os.sep
+_TORCH = f"-packages{os.sep}torch{os.sep}"
 _internal: dict[str, bool] = {}
 _positions: dict[CodeType, list[tuple[int | None, ...]]] = {}
 
@@ -57,8 +58,12 @@ def is_internal(file: str) -> bool:
 
 
 def is_library(file: str) -> bool:
-    """Whether a source file is of Python's own library, or of NumPy, which ours is built on."""
-    return file.startswith(_NUMPY) or (file.startswith(_STDLIB) and "site-packages" not in file)
+    """Whether a source file is of Python's own library, of NumPy, which ours is built on, or of
+    torch, which passes on what it was given.
+    """
+    if "-packages" in file:
+        return file.startswith(_NUMPY) or _TORCH in file
+    return file.startswith((_NUMPY, _STDLIB))
 
 
 def is_users(frame: FrameType) -> bool:
@@ -161,7 +166,7 @@ def argument(loc: Loc | None, which: int | str, count: int, names: Collection[st
     The call passes `count` arguments by position and `names` by keyword; where its text shows
     anything else, as behind a `*` or a wrapper, the place is the call itself.
     """
-    tree = None if loc is None else _source_tree(loc.file)
+    tree = None if loc is None else source_tree(loc.file)
     if loc is None or tree is None:
         return loc
     end = (loc.end_line, loc.end_col)
@@ -231,7 +236,7 @@ def iterated() -> Loc | None:
     The compiler gives the asking the place of the whole statement.
     """
     loc = here()
-    tree = None if loc is None else _source_tree(loc.file)
+    tree = None if loc is None else source_tree(loc.file)
     if loc is None or tree is None:
         return loc
     for node in ast.walk(tree):
@@ -246,7 +251,7 @@ def is_caught() -> bool:
 
 
 def _catches(frame: FrameType) -> bool:
-    tree = _source_tree(frame.f_code.co_filename)
+    tree = source_tree(frame.f_code.co_filename)
     if tree is None:
         return True
     loc = frame_loc(frame, frame.f_lasti, None)
@@ -278,7 +283,8 @@ def _is_setting(node: ast.With) -> bool:
     )
 
 
-def _source_tree(file: str) -> ast.Module | None:
+def source_tree(file: str) -> ast.Module | None:
+    """The syntax of a source file, or nothing if it cannot be read."""
     return _parsed("".join(linecache.getlines(file)))
 
 

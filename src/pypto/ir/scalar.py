@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from pypto.errors import PyptoNote, Stopped, error, warn
-from pypto.ir import place, sym
+from pypto.ir import place, sym, written
 from pypto.ir.sym import Expr, SymInt
 
 NOT_CONCRETE = (
@@ -270,6 +270,9 @@ def _binary(f: Callable[[Expr, Expr], Expr], a: Any, b: Any) -> Any:
     if hasattr(a, "__pypto_tensor__") or hasattr(b, "__pypto_tensor__"):
         # A tensor operand decides what the operator means.
         return NotImplemented
+    if any(isinstance(x, SymbolicScalar) and x.is_unknown() for x in (a, b)):
+        # What failed may have been meant to be a float: nothing more is said of it.
+        a, b = (0 if isinstance(x, float) else x for x in (a, b))
     return _made(f(operand(a), operand(b)))
 
 
@@ -335,6 +338,7 @@ def min(a: Any, b: Any) -> SymbolicScalar:
     >>> pypto.min(4, pypto.SymbolicScalar(7)).concrete()
     4
     """
+    _refuse_tensor(a, b, "minimum", "amin")
     return _made(sym.minimum(operand(a), operand(b)))
 
 
@@ -346,7 +350,20 @@ def max(a: Any, b: Any) -> SymbolicScalar:
     >>> pypto.max(4, pypto.SymbolicScalar(7)).concrete()
     7
     """
+    _refuse_tensor(a, b, "maximum", "amax")
     return _made(sym.maximum(operand(a), operand(b)))
+
+
+def _refuse_tensor(a: Any, b: Any, of_two: str, of_axis: str) -> None:
+    """Tensors have functions of their own, one for two tensors and one for an axis."""
+    if any(hasattr(x, "__pypto_tensor__") and not hasattr(type(x), "told") for x in (a, b)):
+        is_axis = isinstance(b, (int, np.integer)) and not isinstance(b, bool)
+        meant = f"pypto.{of_axis if is_axis else of_two}"
+        raise error(
+            TypeError,
+            "Invalid type. pypto.min and pypto.max take integers, got a Tensor",
+            fix=f"{meant}({written.argument(0, 'a')}, {written.argument(1, 'b', 'u')})",
+        )
 
 
 @place.boundary

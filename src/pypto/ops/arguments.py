@@ -6,6 +6,7 @@ the op and the argument.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from pypto.errors import error
@@ -13,10 +14,6 @@ from pypto.ir.handle import Tensor
 from pypto.ir.scalar import as_sym_int, is_sym_int
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import Shape, TensorType, full
-
-SYMBOLIC_SHAPE_FIX = (
-    "put it in offsets or valid_shape; extents are module constants or int arguments"
-)
 
 
 def tensor_argument(name: str, argument: str, item: Any) -> Tensor:
@@ -52,8 +49,8 @@ def size_list(name: str, argument: str, items: Any) -> Shape:
     return tuple(out)
 
 
-def static_sizes(name: str, argument: str, items: Any) -> tuple[int, ...]:
-    sizes = size_list(name, argument, items)
+def static_sizes(name: str, argument: str, sizes: Shape, fix: Callable[[], str]) -> Shape:
+    """Extents that are ints; `fix` tells the way out of those that are not."""
     for size in sizes:
         if isinstance(size, Expr):
             raise error(
@@ -61,7 +58,7 @@ def static_sizes(name: str, argument: str, items: Any) -> tuple[int, ...]:
                 f"Not concrete value: {name} {argument} must be int; `{size}` is symbolic: put it "
                 "in offsets or valid_shape",
                 code="F21004",
-                fix=SYMBOLIC_SHAPE_FIX,
+                fix=fix(),
             )
         if size <= 0:
             raise error(
@@ -73,12 +70,12 @@ def static_sizes(name: str, argument: str, items: Any) -> tuple[int, ...]:
                 limit=1,
                 fix="give extents of at least 1; an empty axis is looped over no time",
             )
-    return tuple(s for s in sizes if isinstance(s, int))
+    return sizes
 
 
 def sized(like: Any, sizes: Any) -> TensorType:
     """The type of a tensor of the same kind with these extents, which must be ints."""
-    extents = static_sizes("", "", sizes)
+    extents = static_sizes("", "", size_list("", "", sizes), str)
     return full(like.dtype, extents)
 
 

@@ -15,8 +15,8 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir.declare import composite
 from pypto.ir.dtype import DataType
+from pypto.ir.elsewhere import nearest
 from pypto.ir.handle import Tensor
-from pypto.ir.op import nearest
 from pypto.ops.accepts import BF16, FLOATS, FP16, FP32, INT8, INT32
 from pypto.ops.cast import cast
 from pypto.ops.contract import MATMUL

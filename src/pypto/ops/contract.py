@@ -8,13 +8,14 @@ rounding to the result's type.
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from pypto.errors import error
-from pypto.ir import sym
+from pypto.ir import sym, written
 from pypto.ir.declare import declare
 from pypto.ir.dtype import DataType
 from pypto.ir.handle import Tensor
@@ -128,9 +129,9 @@ def _check_inner(a: TensorType, b: TensorType, attrs: Attrs) -> None:
         a_rows, b_rows = a.shape[-3 - ka], b.shape[-3 - kb]
         fix = "the inner extents must be equal"
         if a.shape[ka] == b_rows:
-            fix = f"b_trans={not attrs['b_trans']}"
+            fix = _turned("b_trans", attrs)
         elif a_rows == b.shape[kb]:
-            fix = f"a_trans={not attrs['a_trans']}"
+            fix = _turned("a_trans", attrs)
         raise error(
             ValueError,
             f"Matrix K dimension mismatch: {a.shape[ka]} in input {list(a.shape)} and "
@@ -150,6 +151,15 @@ def _check_inner(a: TensorType, b: TensorType, attrs: Attrs) -> None:
             f"{a.shape[ka]}",
             fix="give both views the same valid_shape on the K axis",
         )
+
+
+def _turned(flag: str, attrs: Attrs) -> str:
+    """The user's product with one operand turned; the operator has no room for that."""
+    node, turned = written.expression(), str(not attrs[flag])
+    if isinstance(node, ast.BinOp):
+        operands = f"{written.text(node.left)}, {written.text(node.right)}"
+        return f"pypto.matmul({operands}, pypto.{attrs['out_dtype'].name}, {flag}={turned})"
+    return written.with_keyword(flag, turned) or f"pypto.matmul(a, b, dtype, {flag}={turned})"
 
 
 def _check_extensions(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> None:

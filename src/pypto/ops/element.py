@@ -18,7 +18,7 @@ from pypto.ir.op import Slot
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, is_sym_int
 from pypto.ir.sym import SymInt
 from pypto.ir.types import INT, Shape, TensorType
-from pypto.ops import control
+from pypto.ops import advice, control
 
 
 def read_item(source: Tensor, index: Shape) -> SymbolicScalar:
@@ -32,13 +32,13 @@ def read_item(source: Tensor, index: Shape) -> SymbolicScalar:
             f"Not Int type, got: {type.dtype.name}; only elements of integer tensors can steer a "
             "kernel",
             code="F21003",
-            fix="pass the number as an int argument, or keep it in a tensor: t[0:1, 0:1]",
+            fix=advice.instead_of_element(source, index),
         )
     if not is_param and type.dtype is not DataType.DT_INT32:
         raise error(
             TypeError,
             f"Tensor dtype must be DT_INT32. Got {type.dtype.name}",
-            fix="cast first: pypto.cast(t, pypto.DT_INT32)",
+            fix=advice.instead_of_element(source, index),
         )
     _check_index(type, index)
     trace = build.current()

@@ -7,6 +7,7 @@ its source and its excess is invalid.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ from pypto.ir.handle import Tensor
 from pypto.ir.op import FUNCTIONS, METHODS
 from pypto.ir.scalar import SymbolicScalar, as_sym_int, failed_integer, is_sym_int
 from pypto.ir.sym import SymInt
-from pypto.ops import control
+from pypto.ops import advice, control
 from pypto.ops.arguments import size_list
 from pypto.ops.element import read_item, require_index, write_item
 from pypto.ops.window import window_of
@@ -111,15 +112,16 @@ def _position(item: Any, size: Any) -> SymInt:
 def _axis(part: Any, size: Any) -> Axis:
     if not isinstance(part, slice):
         return Axis(_position(part, size), 1, True)
-    if part.step is not None and not (isinstance(part.step, int) and part.step == 1):
-        raise error(
-            ValueError,
-            f"step must be 1 or None, got {part.step}",
-            fix="take a view and pick elements with pypto.gather",
-        )
     start = 0 if part.start is None else _position(part.start, size)
     stop = as_sym_int(size) if part.stop is None else _position(part.stop, size)
     return Axis(start, sym.simple(sym.sub(stop, start)), False)
+
+
+def _refuse_step(t: Tensor, parts: list[Any], way: Callable[[Tensor, list[Any], int], str]) -> None:
+    for axis, part in enumerate(parts):
+        step = part.step if isinstance(part, slice) else None
+        if step is not None and not (isinstance(step, int) and step == 1):
+            raise error(ValueError, f"step must be 1 or None, got {step}", fix=way(t, parts, axis))
 
 
 def _element(t: Any, key: Any, valid_shape: Any = None) -> SymbolicScalar | None:
@@ -148,7 +150,9 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
     if isinstance(key, tuple) and not key:
         return self
     sizes = self.shape
-    axes = [_axis(p, s) for p, s in zip(_normalise(self, key), sizes, strict=True)]
+    parts = _normalise(self, key)
+    _refuse_step(self, parts, advice.step_read)
+    axes = [_axis(p, s) for p, s in zip(parts, sizes, strict=True)]
     if all(a.is_index for a in axes):
         return read_item(self, tuple(a.start for a in axes))
     extents: list[int] = []
@@ -159,8 +163,7 @@ def _getitem(self: Tensor, key: Any, *, valid_shape: Any = None) -> Any:
                 f"Not concrete value: the extent of slice {number} is `{axis.extent}`; it must be "
                 "known when the kernel is traced",
                 code="F21004",
-                fix="slice a constant extent, t[o:o + 64]; limit the tail with "
-                "pypto.view(t, [64, …], [o, …]), which cuts itself, or valid_shape",
+                fix=advice.fixed_slice(self.value().tensor, parts, number, axis.start),
             )
         if axis.extent <= 0:
             raise error(
@@ -194,7 +197,9 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     if isinstance(key, slice) and isinstance(key.stop, Tensor):
         FUNCTIONS["scatter_"](self, key.start, key.stop, value)
         return
-    axes = [_axis_of_write(p, s) for p, s in zip(_normalise(self, key), self.shape, strict=True)]
+    parts = _normalise(self, key)
+    _refuse_step(self, parts, advice.step_write)
+    axes = [_axis_of_write(p, s) for p, s in zip(parts, self.shape, strict=True)]
     starts = [a.start for a in axes]
     if all(a.is_index for a in axes):
         write_item(self, tuple(starts), value)
@@ -204,7 +209,7 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
             TypeError,
             f"a slice takes a tensor, got {type(value).__name__}: '{type(value).__name__}' type "
             "cannot be moved to Tensor",
-            fix=_constant(key, value, self),
+            fix=_constant(self, key, value),
         )
     slices = sum(not a.is_index for a in axes)
     if slices != len(axes):
@@ -223,26 +228,17 @@ def _setitem(self: Tensor, key: Any, value: Any) -> None:
     write_window("Assemble", control.ASSEMBLE, value, [_user(s) for s in starts], self)
 
 
-def _constant(key: Any, value: Any, target: Tensor) -> str:
+def _constant(target: Tensor, key: Any, value: Any) -> str:
     """How to write one number into a window."""
-    axes = [
-        _axis(part, size) for part, size in zip(_normalise(target, key), target.shape, strict=True)
-    ]
-    sizes = ", ".join(str(a.extent) for a in axes if not a.is_index)
-    number = repr(value) if isinstance(value, (int, float)) else "0.0"
-    return f"pypto.full([{sizes}], {number}, pypto.{target.dtype.name})"
+    parts = _normalise(target, key)
+    axes = [_axis(part, size) for part, size in zip(parts, target.shape, strict=True)]
+    return advice.constant(target, parts, [None if a.is_index else a.extent for a in axes], value)
 
 
 def _axis_of_write(part: Any, size: Any) -> Axis:
     """As for reading, but only the start counts; a slice may be open at its end."""
     if not isinstance(part, slice):
         return Axis(_position(part, size), 1, True)
-    if part.step is not None and not (isinstance(part.step, int) and part.step == 1):
-        raise error(
-            ValueError,
-            f"step must be 1 or None, got {part.step}",
-            fix="assemble the rows one by one in a loop",
-        )
     return Axis(0 if part.start is None else _position(part.start, size), 0, False)
 
 

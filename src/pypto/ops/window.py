@@ -19,7 +19,7 @@ from pypto.ir.handle import Tensor, handle
 from pypto.ir.op import Arg, Family, Op, Slot, same_shape, same_valid
 from pypto.ir.sym import SymInt
 from pypto.ir.types import Shape, TensorType
-from pypto.ops import control
+from pypto.ops import advice, control
 from pypto.ops.arguments import size_list, sized, static_sizes, tensor_argument
 
 
@@ -62,7 +62,8 @@ def view(
             value=[len(tuple(shape)), len(starts)],
             limit=type.rank,
         )
-    extents = static_sizes("view", "shape", shape)
+    sizes = size_list("view", "shape", shape)
+    extents = static_sizes("view", "shape", sizes, lambda: advice.fixed_view(type, sizes, starts))
     given = None if valid_shape is None else size_list("view", "valid_shape", valid_shape)
     return window_of(value, extents, starts, given)
 

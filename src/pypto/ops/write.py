@@ -18,11 +18,11 @@ from pypto.ir.handle import Tensor
 from pypto.ir.op import Slot
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import Shape, TensorType
-from pypto.ops import control
+from pypto.ops import advice, control
 from pypto.ops.arguments import shown, size_list, tensor_argument
 
 
-@composite(method="")
+@composite(method="", kinds="tensor sizes tensor")
 def assemble(*args: Any, parallel: bool = False) -> None:
     """Write the valid box of a tensor into another, in place.
 
@@ -229,10 +229,6 @@ def _all(conditions: Sequence[Expr]) -> Expr:
     return found
 
 
-def _number(item: Any) -> str:
-    return repr(item) if isinstance(item, (int, float)) else "0.0"
-
-
 @composite(method="move")
 def _move(self: Tensor, other: Tensor) -> None:
     """Give this tensor the value of `other`: equal shape and element type.
@@ -245,7 +241,7 @@ def _move(self: Tensor, other: Tensor) -> None:
         raise error(
             TypeError,
             f"'{type(other).__name__}' type cannot be moved to Tensor",
-            fix=f"pypto.full({self.shape}, {_number(other)}, pypto.{self.dtype.name})",
+            fix=advice.constant(self, [slice(None)] * self.dim, self.shape, other),
         )
     if other.storage is self.storage:
         return

@@ -517,8 +517,6 @@ def located(cause: Exception) -> PyptoError:
     if isinstance(cause, RecursionError):
         cause = RecursionError("the kernel's Python recurses without end")
     problem = adopt(cause, loc)
-    if "must be Tensor, not Tensor" in problem.text:
-        problem.fix = "torch functions take no tensors of a kernel; use pypto.exp and its like"
     if isinstance(cause, NameError) and build_unbound(cause):
         problem.fix = (
             "bind the name before it is read; before a pypto.loop if a later trip reads it"
