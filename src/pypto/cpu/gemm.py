@@ -24,14 +24,15 @@ from typing import NamedTuple
 from pypto.cpu import gemv
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.gemv import matrix_vector
-from pypto.cpu.lanes import FP32, INT32, Lane, Lanes
-from pypto.cpu.panels import INT8, Kind, copy, kind_of, multiple, pack, word_count
+from pypto.cpu.lanes import FP32
+from pypto.cpu.micro import Form, micro
+from pypto.cpu.panels import Kind, copy, kind_of, multiple, pack, word_count
 from pypto.cpu.target import Target
 from pypto.ir.dtype import DataType
 
 # Blocks in words of four bytes.  A panel of B (DEPTH × 32) stays in L1 under the rows of A that
 # pass it, the block of A (ROWS × DEPTH) in L2.
-DEPTH, ROWS, COLUMNS = 256, 192, 512
+DEPTH, ROWS, COLUMNS = 256, 256, 512
 # A row of the copy of A is longer than DEPTH, so that rows fall into different sets of a cache.
 PITCH = DEPTH + 16
 # Up to so many columns, or rows, are done one by one as vectors.
@@ -57,175 +58,39 @@ def scratch_bytes(target: Target, spec: Product) -> int:
 
 
 def _panel_words(kind: Kind, spec: Product) -> int:
-    """The words of the panels of B."""
+    """The words of the panels of B: of one of them where all rows of A pass it at once."""
     depth = DEPTH if spec.k is None else min(DEPTH, -(-spec.k // kind.per))
+    if spec.m is not None and spec.m <= ROWS:
+        return depth * kind.columns
     columns = COLUMNS
     if spec.n is not None:
         columns = min(COLUMNS, -(-spec.n // kind.columns) * kind.columns)
     return depth * columns
 
 
-# --- the micro-kernel ----------------------------------------------------------------------------
-
-
-def _micro(module: Module, kind: Kind, vectors: int, edge: bool) -> str:
-    """`void f(ptr A, i64 rs, i64 cs, ptr panel, ptr C, i64 rsC, i64 K, i1 add)`, all in words: a
-    tile of C of `kind.rows` rows and `vectors` registers.  An edge takes the rows and columns of C
-    that exist as well, `i64 m, i64 n`.
-    """
-    key = ("micro", kind._replace(dtype=INT8 if kind.per == 2 else FP32), vectors, edge)
-    return "@" + module.once(key, lambda name: _emit_micro(module, kind, vectors, edge, name))
-
-
-def _emit_micro(module: Module, kind: Kind, vectors: int, edge: bool, name: str) -> Function:
-    a, rs, cs = Reg("%a", "ptr"), Reg("%rs", "i64"), Reg("%cs", "i64")
-    b, c, rsc = Reg("%b", "ptr"), Reg("%c", "ptr"), Reg("%rsc", "i64")
-    k, add, m, n = Reg("%k", "i64"), Reg("%add", "i1"), Reg("%m", "i64"), Reg("%n", "i64")
-    params = [a, rs, cs, b, c, rsc, k, add, *([m, n] if edge else [])]
-    code = Function(module, name, params, attributes="nounwind noinline")
-    starts = []
-    for row in range(kind.rows):
-        # Rows that do not exist repeat the last one, and are not stored.
-        index = code.least(i64(row), code.sub(m, i64(1))) if edge else i64(row)
-        start = code.at(kind.word, a, code.mul(index, rs))
-        starts.append(code.let("ptr", f'call ptr asm "", "=r,0"(ptr {start})'))
-    sums = [[code.local(kind.vector) for _ in range(vectors)] for _ in starts]
-    for one in (one for row in sums for one in row):
-        code.store(Reg("zeroinitializer", kind.vector), one)
-    offset, panel = code.local("i64"), code.local("ptr")
-    code.store(i64(0), offset)
-    code.store(b, panel)
-
-    def step(count: int) -> None:
-        for _ in range(count):
-            _step(code, kind, starts, sums, offset, panel)
-            code.store(code.add(code.load("i64", offset), cs), offset)
-            code.store(code.at(kind.word, code.load("ptr", panel), str(kind.columns)), panel)
-
-    unrolled = multiple(code, k, 4)
-    with code.loop(i64(0), unrolled, 4):
-        step(4)
-    with code.loop(unrolled, k):
-        step(1)
-    if edge:
-        _store_edge(code, kind, sums, c, rsc, add, m, n)
-    else:
-        _store(code, kind, sums, c, rsc, add)
-    code.ret()
-    return code
-
-
-def _step(
-    code: Function, kind: Kind, starts: list[Reg], sums: list[list[Reg]], offset: Reg, panel: Reg
-) -> None:
-    """One word of k: rows of A broadcast, times a row of the panel."""
-    where, row = code.load("i64", offset), code.load("ptr", panel)
-    lanes = Lanes(code, kind.lanes)
-    columns = [
-        code.load(kind.vector, code.at(kind.word, row, str(v * kind.lanes)), 4)
-        for v in range(len(sums[0]))
-    ]
-    for start, into in zip(starts, sums, strict=True):
-        word = code.load(kind.word, code.at(kind.word, start, where), 4)
-        many = lanes.spread(Lane(word, kind.result))
-        for column, to in zip(columns, into, strict=True):
-            before = code.load(kind.vector, to)
-            code.store(_multiply(code, kind, Reg(many.reg, kind.vector), column, before), to)
-
-
-def _multiply(code: Function, kind: Kind, a: Reg, b: Reg, to: Reg) -> Reg:
-    """What `to` becomes: a · b added in every lane."""
-    lanes = Lanes(code, kind.lanes)
-    if kind.per == 1:
-        made = lanes.fma(Lane(a, FP32), Lane(b, FP32), Lane(to, FP32))
-        return Reg(made.reg, kind.vector)
-    if kind.dot:
-        pairs = f"<{2 * kind.lanes} x i16>"
-        dot = code.module.declare(kind.dot, f"{kind.vector} @({pairs}, {pairs})")
-        halves = [code.let(pairs, f"bitcast {kind.vector} {x} to {pairs}") for x in (a, b)]
-        products = Lane(code.call(kind.vector, dot, *halves), INT32)
-        return Reg(lanes.add(products, Lane(to, INT32)).reg, kind.vector)
-    sixteen = lanes.const(INT32, 16)
-    total = Lane(to, INT32)
-    left, right = Lane(a, INT32), Lane(b, INT32)
-    upper = [lanes.shift_right(x, sixteen) for x in (left, right)]
-    lower = [lanes.shift_right(lanes.shift_left(x, sixteen), sixteen) for x in (left, right)]
-    for pair in (lower, upper):
-        total = lanes.add(total, lanes.mul(*pair))
-    return Reg(total.reg, kind.vector)
-
-
-def _plus(code: Function, kind: Kind, a: Reg, b: Reg) -> Reg:
-    return code.let(a.type, f"{'add' if kind.per == 2 else 'fadd'} {a.type} {a}, {b}")
-
-
-def _store(code: Function, kind: Kind, sums: list[list[Reg]], c: Reg, rsc: Reg, add: Reg) -> None:
-    spots = [
-        (code.at(kind.word, c, code.add(code.mul(i64(row), rsc), i64(v * kind.lanes))), one)
-        for row, into in enumerate(sums)
-        for v, one in enumerate(into)
-    ]
-    with code.when(add):
-        for at, one in spots:
-            before = code.load(kind.vector, at, 4)
-            code.store(_plus(code, kind, before, code.load(kind.vector, one)), one)
-    for at, one in spots:
-        code.store(code.load(kind.vector, one), at, 4)
-
-
-def _store_edge(
-    code: Function,
-    kind: Kind,
-    sums: list[list[Reg]],
-    c: Reg,
-    rsc: Reg,
-    add: Reg,
-    m: Reg,
-    n: Reg,
-) -> None:
-    lanes = Lanes(code, kind.lanes)
-    mask_type = f"<{kind.lanes} x i1>"
-    suffix = f"v{kind.lanes}{'i32' if kind.per == 2 else 'f32'}.p0"
-    declare = code.module.declare
-    load = declare(
-        f"llvm.masked.load.{suffix}", f"{kind.vector} @(ptr, i32, {mask_type}, {kind.vector})"
-    )
-    store = declare(f"llvm.masked.store.{suffix}", f"void @({kind.vector}, ptr, i32, {mask_type})")
-    counted = ", ".join(f"i32 {lane}" for lane in range(kind.lanes))
-    width = code.let("i32", f"trunc i64 {n} to i32")
-    masks = []
-    for v in range(len(sums[0])):
-        left = code.let("i32", f"sub i32 {width}, {v * kind.lanes}")
-        many = lanes.spread(Lane(left, INT32))
-        masks.append(code.let(mask_type, f"icmp slt <{kind.lanes} x i32> <{counted}>, {many.reg}"))
-    four = Reg("4", "i32")
-    for row, into in enumerate(sums):
-        with code.when(code.compare("slt", i64(row), m)):
-            start = code.at(kind.word, c, code.mul(i64(row), rsc))
-            for v, (one, mask) in enumerate(zip(into, masks, strict=True)):
-                at = code.at(kind.word, start, str(v * kind.lanes))
-                with code.when(add):
-                    zero = Reg("zeroinitializer", kind.vector)
-                    before = code.call(kind.vector, load, at, four, mask, zero)
-                    code.store(_plus(code, kind, before, code.load(kind.vector, one)), one)
-                code.call("void", store, code.load(kind.vector, one), at, four, mask)
-
-
 # --- tiles of a block ----------------------------------------------------------------------------
 
 
 class _Block(NamedTuple):
-    """Operands of one block: words of A and of packed B, elements of C."""
+    """Operands of one block: words of A, elements of B, which are packed if they are new, the
+    panels of B, `pitch` words of each of their rows apart, elements of C.
+    """
 
     a: Reg
     rs: Reg
     cs: Reg
+    b: Reg
+    rsb: Reg
+    csb: Reg
+    new: Reg
     panels: Reg
+    pitch: Reg
     c: Reg
     rsc: Reg
     m: Reg
     n: Reg
     k: Reg
+    words: Reg
     add: Reg
 
 
@@ -252,25 +117,59 @@ def _strip(
     code: Function, kind: Kind, block: _Block, j: Reg, vectors: int, width: Reg | None
 ) -> None:
     """The tiles under one panel, of whose columns `width` exist, or all."""
-    panel = code.at(kind.word, block.panels, code.mul(j, block.k))
+    panel = code.at(kind.word, block.panels, code.mul(j, block.pitch))
+    b = code.at(kind.memory, block.b, code.mul(j, block.csb))
 
-    def tile(i: Reg, *limits: Reg) -> None:
+    def tile(form: Form, i: Reg, *more: Reg) -> None:
         a = code.at(kind.word, block.a, code.mul(i, block.rs))
         c = code.at(kind.word, block.c, code.add(code.mul(i, block.rsc), j))
-        function = _micro(code.module, kind, vectors, bool(limits))
-        given = (a, block.rs, block.cs, panel, c, block.rsc, block.k, block.add)
-        code.call("void", function, *given, *limits)
+        given = (a, block.rs, block.cs, panel, c, block.rsc, block.words, block.add)
+        code.call("void", micro(code.module, kind, vectors, form), *given, *more)
 
+    def packed() -> None:
+        given = (b, block.rsb, block.csb, panel, width or i64(kind.columns), block.k)
+        code.call("void", pack(code.module, kind), *given)
+
+    # A panel is packed just before the rows of A pass it, so that it still lies in L1 then.
     whole = i64(0)
-    if width is None:
+    if width is not None:
+        with code.when(block.new):
+            packed()
+    else:
         whole = multiple(code, block.m, kind.rows)
-        with code.loop(i64(0), whole, kind.rows) as i:
-            tile(i)
+        begin = code.local("i64")
+        code.store(i64(0), begin)
+        with code.when(block.new):
+            early, late, done = (code.module.label() for _ in range(3))
+            code.branch(_early(code, kind, block), early, late)
+            code.start(early)
+            tile(Form.FIRST, i64(0), b, block.rsb)
+            code.store(i64(kind.rows), begin)
+            code.jump(done)
+            code.start(late)
+            packed()
+            code.jump(done)
+            code.start(done)
+        with code.loop(code.load("i64", begin), whole, kind.rows) as i:
+            tile(Form.WHOLE, i)
         if whole == block.m:
             return
     with code.loop(whole, block.m, kind.rows) as i:
         height = code.least(code.sub(block.m, i), i64(kind.rows))
-        tile(i, height, width or i64(kind.columns))
+        tile(Form.EDGE, i, height, width or i64(kind.columns))
+
+
+def _early(code: Function, kind: Kind, block: _Block) -> Reg:
+    """Whether the first tile packs the panel by the way: it has all rows, and rows of B are vectors
+    of whole words.
+    """
+    early = code.compare("eq", block.csb, i64(1))
+    tall = code.compare("sge", block.m, i64(kind.rows))
+    early = code.let("i1", f"and i1 {early}, {tall}")
+    if kind.per == 2:
+        even = code.compare("eq", block.k, code.mul(block.words, i64(kind.per)))
+        early = code.let("i1", f"and i1 {early}, {even}")
+    return early
 
 
 # --- products ------------------------------------------------------------------------------------
@@ -344,17 +243,17 @@ class _Emitter:
                 deep = code.least(code.sub(self.k, p), i64(depth))
                 offset = code.add(code.mul(p, self.rsb), code.mul(j, self.csb))
                 b = code.at(kind.memory, self.b, offset)
-                given = (b, self.rsb, self.csb, self.scratch, width, deep)
-                code.call("void", pack(code.module, kind), *given)
-                self._rows(j, p, width, deep)
+                self._rows(j, p, b, width, deep)
 
-    def _rows(self, j: Reg, p: Reg, n: Reg, k: Reg) -> None:
-        """The blocks of C beside one block of packed B."""
+    def _rows(self, j: Reg, p: Reg, b: Reg, n: Reg, k: Reg) -> None:
+        """The blocks of C that one block of B has a part in."""
         code, kind = self.code, self.kind
         add = self.accumulate
         if add == "false":
             add = code.compare("sgt", p, i64(0))
         words = word_count(code, kind, k)
+        once = code.compare("sle", self.m, i64(ROWS))
+        pitch = code.let("i64", f"select i1 {once}, i64 0, i64 {words}")
         copies = code.at(kind.word, self.scratch, str(_panel_words(kind, self.spec)))
         # A copy lies as A does.
         down = code.compare("eq", self.rsa, i64(1))
@@ -378,8 +277,9 @@ class _Emitter:
                     code.let(x.type, f"select i1 {copied}, {x.type} {y}, {x.type} {x}")
                     for x, y in zip(place, there, strict=True)
                 )
-            block = _Block(*place, self.scratch, c, self.rsc, m, n, words, add)
-            _tiles(code, kind, block)
+            new = code.compare("eq", i, i64(0))
+            packed = (b, self.rsb, self.csb, new, self.scratch, pitch)
+            _tiles(code, kind, _Block(*place, *packed, c, self.rsc, m, n, k, words, add))
 
     def _copied(self) -> Reg:
         """Whether A is copied: to widen it, or because it is large and read often."""

@@ -130,24 +130,20 @@ def shuffle(code: Function, a: Reg, b: Reg, order: list[int]) -> Reg:
 
 
 def pack(module: Module, kind: Kind) -> str:
-    """`void f(ptr B, i64 rs, i64 cs, ptr panels, i64 N, i64 K)`: all panels of a block of B."""
+    """`void f(ptr B, i64 rs, i64 cs, ptr panel, i64 N, i64 K)`: one panel of N columns of B."""
     return "@" + module.once(("pack", kind), lambda name: _pack(module, kind, name))
 
 
 def _pack(module: Module, kind: Kind, name: str) -> Function:
     source, rs, cs = Reg("%b", "ptr"), Reg("%rs", "i64"), Reg("%cs", "i64")
-    out, n, k = Reg("%out", "ptr"), Reg("%n", "i64"), Reg("%k", "i64")
-    code = Function(module, name, [source, rs, cs, out, n, k], attributes="nounwind noinline")
-    words = word_count(code, kind, k)
+    panel, n, k = Reg("%panel", "ptr"), Reg("%n", "i64"), Reg("%k", "i64")
+    params = [source, rs, cs, panel, n, k]
+    code = Function(module, name, params, attributes="nounwind noinline")
     by_rows, by_columns, done = (module.label() for _ in range(3))
     code.branch(code.compare("eq", cs, i64(1)), by_rows, by_columns)
     for label, form in ((by_rows, _panel_by_rows), (by_columns, _panel_by_columns)):
         code.start(label)
-        with code.loop(i64(0), n, kind.columns) as j:
-            panel = code.at(kind.word, out, code.mul(j, words))
-            first = code.at(kind.memory, source, code.mul(j, cs))
-            width = code.least(code.sub(n, j), i64(kind.columns))
-            form(code, kind, first, rs, cs, panel, width, k)
+        form(code, kind, source, rs, cs, panel, n, k)
         code.jump(done)
     code.start(done)
     code.ret()
