@@ -25,7 +25,7 @@ from pypto.cpu import gemv
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.gemv import matrix_vector
 from pypto.cpu.lanes import FP32
-from pypto.cpu.micro import Form, micro
+from pypto.cpu.micro import micro
 from pypto.cpu.panels import Kind, copy, kind_of, multiple, pack, word_count
 from pypto.cpu.target import Target
 from pypto.ir.dtype import DataType
@@ -118,58 +118,28 @@ def _strip(
 ) -> None:
     """The tiles under one panel, of whose columns `width` exist, or all."""
     panel = code.at(kind.word, block.panels, code.mul(j, block.pitch))
-    b = code.at(kind.memory, block.b, code.mul(j, block.csb))
-
-    def tile(form: Form, i: Reg, *more: Reg) -> None:
-        a = code.at(kind.word, block.a, code.mul(i, block.rs))
-        c = code.at(kind.word, block.c, code.add(code.mul(i, block.rsc), j))
-        given = (a, block.rs, block.cs, panel, c, block.rsc, block.words, block.add)
-        code.call("void", micro(code.module, kind, vectors, form), *given, *more)
-
-    def packed() -> None:
+    # A panel is packed just before the rows of A pass it, so that it still lies in L1 then.
+    with code.when(block.new):
+        b = code.at(kind.memory, block.b, code.mul(j, block.csb))
         given = (b, block.rsb, block.csb, panel, width or i64(kind.columns), block.k)
         code.call("void", pack(code.module, kind), *given)
 
-    # A panel is packed just before the rows of A pass it, so that it still lies in L1 then.
+    def tile(i: Reg, *limits: Reg) -> None:
+        a = code.at(kind.word, block.a, code.mul(i, block.rs))
+        c = code.at(kind.word, block.c, code.add(code.mul(i, block.rsc), j))
+        given = (a, block.rs, block.cs, panel, c, block.rsc, block.words, block.add)
+        code.call("void", micro(code.module, kind, vectors, bool(limits)), *given, *limits)
+
     whole = i64(0)
-    if width is not None:
-        with code.when(block.new):
-            packed()
-    else:
+    if width is None:
         whole = multiple(code, block.m, kind.rows)
-        begin = code.local("i64")
-        code.store(i64(0), begin)
-        with code.when(block.new):
-            early, late, done = (code.module.label() for _ in range(3))
-            code.branch(_early(code, kind, block), early, late)
-            code.start(early)
-            tile(Form.FIRST, i64(0), b, block.rsb)
-            code.store(i64(kind.rows), begin)
-            code.jump(done)
-            code.start(late)
-            packed()
-            code.jump(done)
-            code.start(done)
-        with code.loop(code.load("i64", begin), whole, kind.rows) as i:
-            tile(Form.WHOLE, i)
+        with code.loop(i64(0), whole, kind.rows) as i:
+            tile(i)
         if whole == block.m:
             return
     with code.loop(whole, block.m, kind.rows) as i:
         height = code.least(code.sub(block.m, i), i64(kind.rows))
-        tile(Form.EDGE, i, height, width or i64(kind.columns))
-
-
-def _early(code: Function, kind: Kind, block: _Block) -> Reg:
-    """Whether the first tile packs the panel by the way: it has all rows, and rows of B are vectors
-    of whole words.
-    """
-    early = code.compare("eq", block.csb, i64(1))
-    tall = code.compare("sge", block.m, i64(kind.rows))
-    early = code.let("i1", f"and i1 {early}, {tall}")
-    if kind.per == 2:
-        even = code.compare("eq", block.k, code.mul(block.words, i64(kind.per)))
-        early = code.let("i1", f"and i1 {early}, {even}")
-    return early
+        tile(i, height, width or i64(kind.columns))
 
 
 # --- products ------------------------------------------------------------------------------------

@@ -1,68 +1,55 @@
 """The micro-kernel of matrix products: one tile of C, held in registers while k runs.
 
 In: rows of A anywhere, each word of which is broadcast, and a packed panel of B.  Out: the name of
-an internal function.  An edge tile stores only what exists; the first tile of a panel reads B
-itself and packs the panel by the way, where the stores cost nothing beside the arithmetic.
+an internal function.  An edge tile stores only what exists.
 """
 
 from __future__ import annotations
 
-from enum import Enum
-
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.lanes import FP32, INT32, Lane, Lanes
-from pypto.cpu.panels import INT8, Kind, across, multiple
+from pypto.cpu.panels import INT8, Kind, multiple
 
 
-class Form(Enum):
-    WHOLE = "whole"
-    EDGE = "edge"
-    FIRST = "first"
-
-
-def micro(module: Module, kind: Kind, vectors: int, form: Form) -> str:
+def micro(module: Module, kind: Kind, vectors: int, edge: bool) -> str:
     """`void f(ptr A, i64 rs, i64 cs, ptr panel, ptr C, i64 rsC, i64 K, i1 add)`, all in words: a
     tile of `kind.rows` rows and `vectors` registers.  An edge also takes the rows and columns that
-    exist, `i64 m, i64 n`; the first one B and its stride, `ptr B, i64 rsB`, in elements.
+    exist, `i64 m, i64 n`.
     """
-    if form is not Form.FIRST:
-        # The words of one size of element are as good as those of another.
-        kind = kind._replace(dtype=INT8 if kind.per == 2 else FP32)
-    key = ("micro", kind, vectors, form)
-    return "@" + module.once(key, lambda name: _Micro(module, kind, vectors, form, name).code)
+    # Words of FP32 are the same whatever they were widened from.
+    kind = kind._replace(dtype=INT8 if kind.per == 2 else FP32)
+    key = ("micro", kind, vectors, edge)
+    return "@" + module.once(key, lambda name: _Micro(module, kind, vectors, edge, name).code)
 
 
 class _Micro:
     """The function while it is written."""
 
-    def __init__(self, module: Module, kind: Kind, vectors: int, form: Form, name: str) -> None:
+    def __init__(self, module: Module, kind: Kind, vectors: int, edge: bool, name: str) -> None:
         a, self.rs, self.cs = Reg("%a", "ptr"), Reg("%rs", "i64"), Reg("%cs", "i64")
         panel, self.c, self.rsc = Reg("%panel", "ptr"), Reg("%c", "ptr"), Reg("%rsc", "i64")
         k, self.add = Reg("%k", "i64"), Reg("%add", "i1")
         self.m, self.n = Reg("%m", "i64"), Reg("%n", "i64")
-        b, self.rsb = Reg("%b", "ptr"), Reg("%rsb", "i64")
-        more = {Form.WHOLE: [], Form.EDGE: [self.m, self.n], Form.FIRST: [b, self.rsb]}
-        params = [a, self.rs, self.cs, panel, self.c, self.rsc, k, self.add, *more[form]]
-        self.kind, self.vectors, self.form = kind, vectors, form
+        params = [a, self.rs, self.cs, panel, self.c, self.rsc, k, self.add]
+        params += [self.m, self.n] if edge else []
+        self.kind, self.vectors, self.edge = kind, vectors, edge
         self.code = code = Function(module, name, params, attributes="nounwind noinline")
         self.lanes = Lanes(code, kind.lanes)
         self.starts = [self._start(a, row) for row in range(kind.rows)]
         self.sums = [[code.local(kind.vector) for _ in range(vectors)] for _ in self.starts]
         for one in (one for row in self.sums for one in row):
             code.store(Reg("zeroinitializer", kind.vector), one)
-        # Where k stands: words from the start of a row of A, the row of the panel, the row of B.
-        self.offset, self.panel, self.b = code.local("i64"), code.local("ptr"), code.local("ptr")
+        # Where k stands: words from the start of a row of A, and the row of the panel.
+        self.offset, self.panel = code.local("i64"), code.local("ptr")
         code.store(i64(0), self.offset)
         code.store(panel, self.panel)
-        if form is Form.FIRST:
-            code.store(b, self.b)
         unrolled = multiple(code, k, 4)
         with code.loop(i64(0), unrolled, 4):
             for _ in range(4):
                 self._step()
         with code.loop(unrolled, k):
             self._step()
-        if form is Form.EDGE:
+        if edge:
             self._store_edge()
         else:
             self._store()
@@ -71,7 +58,7 @@ class _Micro:
     def _start(self, a: Reg, row: int) -> Reg:
         """The first word of a row of A; at an edge rows that do not exist repeat the last one."""
         code, index = self.code, i64(row)
-        if self.form is Form.EDGE:
+        if self.edge:
             index = code.least(index, code.sub(self.m, i64(1)))
         return self._kept(code.at(self.kind.word, a, code.mul(index, self.rs)))
 
@@ -96,22 +83,12 @@ class _Micro:
         code.store(self._kept(code.add(where, self.cs)), self.offset)
 
     def _columns(self) -> list[Lane]:
-        """A row of the panel, or of B, and a step to the next one."""
+        """A row of the panel, and a step to the next one."""
         code, kind = self.code, self.kind
         panel = code.load("ptr", self.panel)
         code.store(code.at(kind.word, panel, str(kind.columns)), self.panel)
         spots = [code.at(kind.word, panel, str(v * kind.lanes)) for v in range(self.vectors)]
-        if self.form is not Form.FIRST:
-            return [Lane(code.load(kind.vector, at, 4), kind.result) for at in spots]
-        b = code.load("ptr", self.b)
-        code.store(code.at(kind.memory, b, code.mul(i64(kind.per), self.rsb)), self.b)
-        found = []
-        for v, spot in enumerate(spots):
-            at = code.at(kind.memory, b, str(v * kind.lanes))
-            words = across(code, kind, kind.lanes, at, self.rsb, True)
-            code.store(words, spot, 4)
-            found.append(Lane(words, kind.result))
-        return found
+        return [Lane(code.load(kind.vector, at, 4), kind.result) for at in spots]
 
     def _multiply(self, a: Lane, b: Lane, to: Lane) -> Reg:
         """What the sum `to` becomes."""
