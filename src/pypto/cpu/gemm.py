@@ -32,13 +32,17 @@ from pypto.ir.dtype import DataType
 
 # Blocks in words of four bytes.  A panel of B (DEPTH × 32) stays in L1 under the rows of A that
 # pass it, the block of A (ROWS × DEPTH) in L2.
-DEPTH, ROWS, COLUMNS = 256, 256, 512
-# A row of the copy of A is longer than DEPTH, so that rows fall into different sets of a cache.
-PITCH = DEPTH + 16
+DEPTH, ROWS, COLUMNS = 384, 192, 512
+# A row of the copy of A is so much longer than a block is deep, so that the rows of a tile fall into
+# different sets of a cache.
+PAD = 16
 # Up to so many columns, or rows, are done one by one as vectors.
 FEW_COLUMNS, FEW_ROWS = 4, 3
 # FP32 elements of A beyond which it is copied by blocks.
 LARGE = 1 << 17
+
+
+Place = tuple[Reg, Reg, Reg]  # a matrix: its address, the strides of rows and columns
 
 
 class Product(NamedTuple):
@@ -54,18 +58,35 @@ class Product(NamedTuple):
 def scratch_bytes(target: Target, spec: Product) -> int:
     """The memory that a call needs, which is bounded."""
     kind = kind_of(target, spec.dtype)
-    return 4 * max(_panel_words(kind, spec) + ROWS * PITCH, gemv.DEPTH)
+    depth, rows, columns = _extents(kind, spec)
+    copied = 0 if _copies(kind, spec) is False else rows * (depth + PAD)
+    return 4 * max(depth * columns + copied, gemv.DEPTH)
 
 
-def _panel_words(kind: Kind, spec: Product) -> int:
-    """The words of the panels of B: of one of them where all rows of A pass it at once."""
+def _extents(kind: Kind, spec: Product) -> tuple[int, int, int]:
+    """The words of k and rows of A in a block, and the columns of B in panels at one time."""
     depth = DEPTH if spec.k is None else min(DEPTH, -(-spec.k // kind.per))
+    rows = ROWS if spec.m is None else min(ROWS, spec.m)
+    columns = COLUMNS if spec.n is None else min(COLUMNS, whole(spec.n, kind.columns))
     if spec.m is not None and spec.m <= ROWS:
-        return depth * kind.columns
-    columns = COLUMNS
-    if spec.n is not None:
-        columns = min(COLUMNS, -(-spec.n // kind.columns) * kind.columns)
-    return depth * columns
+        columns = kind.columns  # all rows of A pass a panel at once, and the next takes its place
+    return depth, whole(rows, PAD), columns
+
+
+def _copies(kind: Kind, spec: Product) -> bool | None:
+    """Whether A is copied: to widen it, or because it is large and read often; None if it is seen
+    when the product runs.
+    """
+    if kind.dtype is not FP32:
+        return True
+    if spec.m is None or spec.k is None:
+        return None
+    return spec.m * spec.k >= LARGE
+
+
+def whole(number: int, of: int) -> int:
+    """The least multiple that is not below `number`."""
+    return -(-number // of) * of
 
 
 # --- tiles of a block ----------------------------------------------------------------------------
@@ -224,39 +245,33 @@ class _Emitter:
         words = word_count(code, kind, k)
         once = code.compare("sle", self.m, i64(ROWS))
         pitch = code.let("i64", f"select i1 {once}, i64 0, i64 {words}")
-        copies = code.at(kind.word, self.scratch, str(_panel_words(kind, self.spec)))
+        depth, rows, columns = _extents(kind, self.spec)
+        copies = code.at(kind.word, self.scratch, str(depth * columns))
         # A copy lies as A does.
         down = code.compare("eq", self.rsa, i64(1))
-        rs = code.let("i64", f"select i1 {down}, i64 1, i64 {PITCH}")
-        cs = code.let("i64", f"select i1 {down}, i64 {ROWS}, i64 1")
+        rs = code.let("i64", f"select i1 {down}, i64 1, i64 {depth + PAD}")
+        cs = code.let("i64", f"select i1 {down}, i64 {rows}, i64 1")
         with code.loop(i64(0), self.m, ROWS) as i:
             m = code.least(code.sub(self.m, i), i64(ROWS))
             offset = code.add(code.mul(i, self.rsa), code.mul(p, self.csa))
             a = code.at(kind.memory, self.a, offset)
             c = code.at(kind.word, self.c, code.add(code.mul(i, self.rsc), j))
-            place = (a, self.rsa, self.csa)
-            there = (copies, rs, cs)
-            copied = self._copied()
-            if copied == "true":
-                code.call("void", copy(code.module, kind), *place, *there, m, k)
-                place = there
-            elif copied != "false":
-                with code.when(copied):
-                    code.call("void", copy(code.module, kind), *place, *there, m, k)
-                place = tuple(
-                    code.let(x.type, f"select i1 {copied}, {x.type} {y}, {x.type} {x}")
-                    for x, y in zip(place, there, strict=True)
-                )
+            place = self._copied((a, self.rsa, self.csa), (copies, rs, cs), m, k)
             new = code.compare("eq", i, i64(0))
             packed = (b, self.rsb, self.csb, new, self.scratch, pitch)
             _tiles(code, kind, _Block(*place, *packed, c, self.rsc, m, n, k, words, add))
 
-    def _copied(self) -> Reg:
-        """Whether A is copied: to widen it, or because it is large and read often."""
-        code = self.code
-        if self.kind.dtype is not FP32:
-            return Reg("true", "i1")
-        size = code.mul(self.m, self.k)
-        if size.isdigit():
-            return Reg("true" if int(size) >= LARGE else "false", "i1")
-        return code.compare("sge", size, i64(LARGE))
+    def _copied(self, place: Place, there: Place, m: Reg, k: Reg) -> Place:
+        """Where the words of A are read: where it lies, or where it is copied to."""
+        code, known = self.code, _copies(self.kind, self.spec)
+        if known is False:
+            return place
+        large = code.compare("sge", code.mul(self.m, self.k), i64(LARGE))
+        copied = Reg("true", "i1") if known else large
+        with code.when(copied):
+            code.call("void", copy(code.module, self.kind), *place, *there, m, k)
+        a, rs, cs = (
+            code.let(x.type, f"select i1 {copied}, {x.type} {y}, {x.type} {x}")
+            for x, y in zip(place, there, strict=True)
+        )
+        return a, rs, cs
