@@ -146,6 +146,19 @@ def test_options_of_a_loop_change_no_value_case73(options):
     assert torch.equal(out, ramp() * 2)
 
 
+def test_unknown_option_of_a_loop_has_no_effect_and_is_warned_of_case73():
+    @pypto.jit
+    def k(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(1, 32)
+        for i in pypto.loop(16, foo=1):
+            out[i : i + 1, :] = a[i : i + 1, :] * 2.0
+
+    out = blank(16, 32)
+    with pytest.warns(pypto.error.PyptoWarning, match="has no keyword `foo`: it has no effect"):
+        k(ramp(), out)
+    assert torch.equal(out, ramp() * 2)
+
+
 def test_broken_promise_of_parallel_runs_in_order_case73(monkeypatch):
     # The race sanitizer, which tests have on, would say that the promise is broken.
     monkeypatch.setenv("PYPTO_SANITIZE", "0")

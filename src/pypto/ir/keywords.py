@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pypto.errors import PyptoError, error
+from pypto.errors import PyptoError, PyptoWarning, error, warn
 from pypto.ir import place, written
 from pypto.ir.dtype import DataType
 from pypto.ir.elsewhere import nearest
@@ -21,10 +21,11 @@ from pypto.ir.findings import keep
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def known_keywords(function: F, **hints: str) -> F:
+def known_keywords(function: F, open_ended: bool = False, **hints: str) -> F:
     """For public functions that are no ops: a keyword that they do not have is an error with the
     nearest one that they have; where errors are collected, the call goes on without it.  `hints`
-    are the ways out for keywords that are no misspelling.
+    are the ways out for keywords that are no misspelling.  Functions of the language that are
+    `open_ended` take any other keyword, which has no effect and is warned of.
     """
     name = function.__name__
     signature = inspect.signature(function)
@@ -35,6 +36,12 @@ def known_keywords(function: F, **hints: str) -> F:
     def checked(*args: Any, **kwargs: Any) -> Any:
         given = list(kwargs)
         for keyword in [k for k in given if k not in known]:
+            if open_ended and keyword not in hints and _meant(keyword, known) is None:
+                text = f"{name}() has no keyword `{keyword}`: it has no effect"
+                fix = f"leave it out: there are {', '.join(known)}"
+                warn(PyptoWarning, text, place.here(), fix)
+                del kwargs[keyword]
+                continue
             problem = unexpected(name, keyword, known, hints.get(keyword, ""))
             problem.loc = place.argument(place.here(), keyword, len(args), given)
             keep(problem)
@@ -52,6 +59,12 @@ def known_keywords(function: F, **hints: str) -> F:
 _KEYWORDS = {"axis": "dim", "axes": "dim", "keepdims": "keepdim", "x": "input", "a": "input"}
 
 
+def _meant(keyword: str, known: Sequence[str]) -> str | None:
+    """The keyword that a misspelt one, or one of another library, stands for."""
+    close = _KEYWORDS.get(keyword)
+    return close if close in known else nearest(keyword, known)
+
+
 def unexpected(
     name: str, keyword: str, known: Sequence[str], fix: str = "", call: str = ""
 ) -> PyptoError:
@@ -59,9 +72,7 @@ def unexpected(
 
     `fix` is the way out if it is known; `call` is what a right call looks like.
     """
-    close = _KEYWORDS.get(keyword)
-    if close not in known:
-        close = nearest(keyword, known)
+    close = _meant(keyword, known)
     if close:
         instead = f"{close}={written.keyword_value(keyword)}"
     else:

@@ -103,7 +103,7 @@ def _factors(given: Any, default: tuple[int, ...]) -> tuple[int, ...]:
 def _with_bounds(function: Callable[..., LoopRange]) -> Callable[..., LoopRange]:
     """`known_keywords` for functions whose bounds have no names."""
     hint = f"by position: pypto.{function.__name__}(start, stop, step)"
-    return known_keywords(function, start=hint, stop=hint, step=hint)
+    return known_keywords(function, open_ended=True, start=hint, stop=hint, step=hint)
 
 
 @place.boundary
