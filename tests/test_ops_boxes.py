@@ -226,7 +226,7 @@ def test_scatter_update_refuses_before_it_writes():
         pypto.scatter_update(cache, -2, i, src)
 
     cache = np.zeros((2, 2), F32)
-    with pytest.raises(IndexError, match=r"index\[1\] is 2, outside of 0..1"):
+    with pytest.raises(IndexError, match=r"index\[0, 1\] is 2, outside of 0..1"):
         kernel(cache, np.array([[0, 2]], np.int32), ramp(2, 2) + 1)
     assert cache.tolist() == [[0, 0], [0, 0]]
 

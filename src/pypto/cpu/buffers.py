@@ -3,12 +3,13 @@
 A `Mem` says where the first element of a tensor stands and how far apart neighbours are on each
 axis; views, reshapes and windows of a destination are other `Mem`s over the same memory.  Memory of
 the kernel's own is given out while code is emitted, which follows the order of execution, so that
-an arena needs no bookkeeping when the kernel runs.
+an arena needs no bookkeeping when the kernel runs.  What only the run knows the size of comes from
+the process; it is kept for the next use, and given back where the function ends.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from pypto.cpu.code import Reg, i64
@@ -16,6 +17,21 @@ from pypto.ir.dtype import DataType
 
 # A line of the cache, and a register of the widest machine.
 ALIGN = 64
+
+
+class Room:
+    """Memory whose size is known only at run time, kept from one use to the next.
+
+    `block` and `size` are variables of the function that uses it: the block that the process gave,
+    or null, and for how many bytes.
+    """
+
+    __slots__ = ("block", "size", "uses")
+
+    def __init__(self, block: Reg, size: Reg) -> None:
+        self.block = block
+        self.size = size
+        self.uses = 0
 
 
 class Root:
@@ -35,14 +51,16 @@ class Mem(NamedTuple):
     pointer: Reg
     strides: tuple[Reg, ...]
     dtype: DataType
-    root: Root | None = None
+    root: Root | Room | None = None
 
 
 class Arena:
-    """Gives out memory of the kernel's own; `peak` is how much it needs."""
+    """Gives out memory of one function's own; `peak` is how much it needs."""
 
     def __init__(self) -> None:
         self.peak = 0
+        self.rooms: list[Room] = []
+        self._empty: list[Room] = []
         self._free: list[tuple[int, int]] = []  # offset and size, by offset
 
     def take(self, size: int) -> Root:
@@ -59,7 +77,17 @@ class Arena:
         self.peak = offset + size
         return Root(offset, size)
 
-    def give_back(self, root: Root) -> None:
+    def room(self, make: Callable[[], Room]) -> Room:
+        """A room that nothing lies in; `make` makes another one."""
+        if self._empty:
+            return self._empty.pop()
+        self.rooms.append(make())
+        return self.rooms[-1]
+
+    def give_back(self, root: Root | Room) -> None:
+        if isinstance(root, Room):
+            self._empty.append(root)
+            return
         gaps = sorted([*self._free, (root.offset, root.size)])
         merged: list[tuple[int, int]] = []
         for offset, size in gaps:

@@ -101,7 +101,7 @@ class Function:
         self.result = result
         self.attributes = attributes
         self.block = "entry"
-        self._entry: list[str] = []  # allocas, which stand before everything else
+        self._entry: list[str] = []  # variables, which stand before everything else
         self._lines: list[str] = []
 
     # --- instructions ----------------------------------------------------------------------------
@@ -115,10 +115,15 @@ class Function:
         self._lines.append(f"  {made} = {text}")
         return made
 
-    def local(self, type: str, align: int = 0) -> Reg:
-        """Memory of this call: a variable, which optimisation turns into registers."""
+    def local(self, type: str, align: int = 0, first: Reg | None = None) -> Reg:
+        """Memory of this call: a variable, which optimisation turns into registers.
+
+        It holds `first`, a constant, when the function begins.
+        """
         made = self.module.register("ptr")
         self._entry.append(f"  {made} = alloca {type}{f', align {align}' if align else ''}")
+        if first is not None:
+            self._entry.append(f"  store {first.type} {first}, ptr {made}")
         return made
 
     def load(self, type: str, at: str, align: int = 0) -> Reg:
@@ -212,6 +217,28 @@ class Function:
         self.jump(head)
         self._lines[phi] = f"  {index} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
         self.start(done)
+
+    def scan(self, begin: Reg, end: Reg, step: int, holds: Callable[[Reg], Reg]) -> Reg:
+        """The first index from `begin` on, `step` by `step`, for which `holds` says so.
+
+        Where there is none, the first one that is not below `end`.
+        """
+        head, body, done = (self.module.label() for _ in range(3))
+        before, index = self.block, self.module.register("i64")
+        following = self.module.register("i64")
+        self.jump(head)
+        self.start(head)
+        phi = len(self._lines)
+        self._lines.append("")
+        self.branch(self.compare("slt", index, end), body, done)
+        self.start(body)
+        found = holds(index)
+        self._lines.append(f"  {following} = add nsw i64 {index}, {step}")
+        latch = self.block
+        self.branch(found, done, head)
+        self._lines[phi] = f"  {index} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
+        self.start(done)
+        return index
 
     @contextmanager
     def when(self, cond: Reg) -> Iterator[None]:

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from pypto.cpu.buffers import Arena, Mem, Root, row_major
+from pypto.cpu.buffers import ALIGN, Arena, Mem, Room, Root, number, row_major
 from pypto.cpu.code import Function, Module, Reg, i64
 from pypto.cpu.integers import Integers
 from pypto.cpu.lanes import MEMORY, Lanes
 from pypto.cpu.target import Target
-from pypto.errors import InternalError, PyptoError, not_supported
+from pypto.errors import InternalError, PyptoError
 from pypto.ir import faults, sym
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Graph, Node, Storage, Value
@@ -26,8 +26,14 @@ from pypto.ir.types import Shape
 # Words of the block through which a run tells what went wrong: the place of the fault, its numbers,
 # the index of every open loop.
 SITE, NUMBERS, TRIPS = 0, 1, 24
-# What a run is given there: who runs parallel loops, and memory for those that one thread runs.
-PARALLEL, OWN_ARENA, CONTEXT_WORDS = 36, 37, 40
+# What a run is given there: who runs parallel loops, memory for those that one thread runs, and who
+# prints.
+PARALLEL, OWN_ARENA, PRINTER, CONTEXT_WORDS = 36, 37, 38, 40
+
+# How many trips a loop is taken to have where that is known only at run time.
+SOME_TRIPS = 8
+# More than any machine has, and far enough from where sizes overflow.
+_MOST_BYTES = 1 << 56
 
 Make = Callable[[list[int]], PyptoError]
 
@@ -54,10 +60,12 @@ class Emission:
         self._homes: dict[tuple[Storage, Shape], Mem] = {}
         self.arena = Arena()
         self.faults: list[Fault] = []
+        self.prints: list[Any] = []  # what each print shows
         self.loops: list[tuple[str, Reg]] = []  # the name and index of every open loop
         self.node: Node | None = None  # the node whose code is being written
         self.cost = 0.0  # about how many nanoseconds one run of the code so far takes
         self._code: Function | None = None
+        self._stopped = ""  # the label behind which the function is left before its end
 
     # --- functions -------------------------------------------------------------------------------
 
@@ -68,13 +76,40 @@ class Emission:
 
     @contextmanager
     def writing(self, function: Function) -> Iterator[None]:
-        """Write into another function, with an arena of its own."""
-        before, arena = self._code, self.arena
+        """Write into another function, with an arena of its own; it returns whether it was stopped.
+
+        Whichever way it ends, what it was given by the process is given back.
+        """
+        before, arena, stopped = self._code, self.arena, self._stopped
         self._code = self.ints.code = function
-        self.arena = Arena()
+        self.arena, self._stopped = Arena(), ""
         yield
+        self._end(0)
+        if self._stopped:
+            function.start(self._stopped)
+            self._end(1)
         self._code = self.ints.code = before
-        self.arena = arena
+        self.arena, self._stopped = arena, stopped
+
+    def _end(self, status: int) -> None:
+        for room in self.arena.rooms:
+            self._free(room)
+        self.code.ret(Reg(str(status), "i32"))
+
+    def stop(self) -> None:
+        """Leave the function: the context says why the run ends here."""
+        self._stopped = self._stopped or self.module.label()
+        self.code.jump(self._stopped)
+
+    @contextmanager
+    def loop(self, trips: Reg) -> Iterator[Reg]:
+        """A loop over 0..trips-1 that no loop of the kernel stands for."""
+        before, self.cost = self.cost, 0.0
+        with self.code.loop(i64(0), trips) as index:
+            self.ints.open()
+            yield index
+            self.ints.close()
+        self.cost = before + self.cost * (number(trips) or SOME_TRIPS)
 
     # --- tensors ---------------------------------------------------------------------------------
 
@@ -113,7 +148,7 @@ class Emission:
         if mem.root is not None:
             self.release(mem.root)
 
-    def release(self, root: Root) -> None:
+    def release(self, root: Root | Room) -> None:
         root.uses -= 1
         if root.uses == 0:
             self.arena.give_back(root)
@@ -122,7 +157,7 @@ class Emission:
         """Memory of the kernel's own; the caller binds or releases it."""
         extents = tuple(n for n in shape if isinstance(n, int))
         if len(extents) != len(shape):
-            raise not_supported("memory whose size is known only at run time, in machine code")
+            return self._take_room(dtype, shape)
         size = dtype.bytes
         for n in extents:
             size *= n
@@ -130,6 +165,52 @@ class Emission:
         # Also at 0: the register must be one of this function, since its body may be another's.
         pointer = self.code.let("ptr", f"getelementptr i8, ptr %arena, i64 {root.offset}")
         return Mem(pointer, tuple(i64(s) for s in row_major(extents)), dtype, root)
+
+    def _take_room(self, dtype: DataType, shape: Sequence[SymInt]) -> Mem:
+        """Memory of a size that is known only at run time.
+
+        A loop that comes here again finds the block of its last trip, and only a larger one is
+        asked for anew.
+        """
+        code, extents = self.code, self.ints.all(shape)
+        size, wrong = self._bytes(dtype, extents)
+        self.fault(wrong, extents, lambda found: faults.no_memory(dtype, found))
+        room = self.arena.room(self._room)
+        with code.when(code.compare("ugt", size, code.load("i64", room.size))):
+            self._free(room)
+            malloc = self.module.declare("malloc", "ptr @(i64)")
+            # The optimiser may not know it: a block that is only written would go, and with it the
+            # error where there is no memory.
+            text = f"call ptr {malloc}(i64 {code.add(size, i64(ALIGN))}) nobuiltin"
+            code.store(code.let("ptr", text), room.block)
+            code.store(size, room.size)
+        block = code.load("ptr", room.block)
+        none = code.compare("eq", block, Reg("null", "ptr"))
+        self.fault(none, extents, lambda found: faults.no_memory(dtype, found))
+        mask = self.module.declare("llvm.ptrmask.p0.i64", "ptr @(ptr, i64)")
+        pointer = code.call("ptr", mask, code.at("i8", block, str(ALIGN)), i64(-ALIGN))
+        return Mem(pointer, self.strides_of(shape), dtype, room)
+
+    def _room(self) -> Room:
+        null = Reg("null", "ptr")
+        return Room(self.code.local("ptr", first=null), self.code.local("i64", first=i64(0)))
+
+    def _free(self, room: Room) -> None:
+        free = self.module.declare("free", "void @(ptr)")
+        self.code.do(f"call void {free}(ptr {self.code.load('ptr', room.block)}) nobuiltin")
+
+    def _bytes(self, dtype: DataType, extents: Sequence[Reg]) -> tuple[Reg, Reg]:
+        """The size of a tensor, at least one byte, and whether it has none that can be had."""
+        code, pair = self.code, "{ i64, i1 }"
+        times = self.module.declare("llvm.smul.with.overflow.i64", f"{pair} @(i64, i64)")
+        size, wrong = i64(dtype.bytes), Reg("false", "i1")
+        for n in extents:
+            both = code.call(pair, times, size, n)
+            size = code.let("i64", f"extractvalue {pair} {both}, 0")
+            wrong = self.either(wrong, code.let("i1", f"extractvalue {pair} {both}, 1"))
+            wrong = self.either(wrong, code.compare("slt", n, i64(0)))
+        wrong = self.either(wrong, code.compare("sgt", size, i64(_MOST_BYTES)))
+        return code.most(size, i64(1)), wrong
 
     def drop(self, mem: Mem) -> None:
         """Give back memory that no tensor lies in."""
@@ -180,9 +261,9 @@ class Emission:
         words = [(SITE, i64(site + 1))]
         words += [(NUMBERS + k, n) for k, n in enumerate(numbers)]
         words += [(TRIPS + k, index) for k, (_, index) in enumerate(self.loops)]
-        for word, number in words:
-            code.store(number, code.at("i64", "%context", str(word)))
-        code.ret(Reg("1", "i32"))
+        for word, n in words:
+            code.store(n, code.at("i64", "%context", str(word)))
+        self.stop()
         code.start(good)
 
     def check_given(self, name: str, asked: Sequence[SymInt], limits: Sequence[SymInt]) -> None:

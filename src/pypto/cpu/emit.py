@@ -16,12 +16,14 @@ from typing import NamedTuple
 
 from pypto.cpu.buffers import Mem, number
 from pypto.cpu.code import Function, Module, Reg, i64
-from pypto.cpu.emission import OWN_ARENA, PARALLEL, Emission, Fault
+from pypto.cpu.emission import OWN_ARENA, PARALLEL, SOME_TRIPS, Emission, Fault
 from pypto.cpu.folds import emit_fold
 from pypto.cpu.functions import Elementary
 from pypto.cpu.independence import independent
 from pypto.cpu.maps import Group, emit_group
 from pypto.cpu.moves import MOVES, copy_box
+from pypto.cpu.places import PLACES
+from pypto.cpu.prints import Items, emit_print
 from pypto.cpu.products import emit_product, emit_transposed
 from pypto.cpu.target import Target
 from pypto.cpu.windows import CONTROL, must_copy
@@ -45,8 +47,6 @@ _BODY = [
 ]
 # Nanoseconds of work below which waking threads costs more than it brings.
 _WORTH_THREADS = 200_000.0
-# How many trips a loop is taken to have where that is known only at run time.
-_SOME_TRIPS = 8
 # What only names memory and may be emitted before maps that wait.
 _WINDOWS = frozenset({"view", "reshape", "alias", "integer"})
 
@@ -55,13 +55,14 @@ class Emitted(NamedTuple):
     """The text of a kernel's module, and what a run needs to know.
 
     `arena` bytes belong to the kernel itself, `body_arena` to each thread that runs the body of a
-    parallel loop.
+    parallel loop; `prints` say what each print of the code shows.
     """
 
     module: Module
     arena: int
     body_arena: int
     faults: list[Fault]
+    prints: list[Items]
 
 
 def emit(graph: Graph, target: Target) -> Emitted:
@@ -96,10 +97,9 @@ class _Emitter:
                 type = param.value.tensor
                 e.bind(param.value, Mem(pointer, e.strides_of(type.shape), type.dtype))
             self._region(self._graph.body)
-            code.ret(Reg("0", "i32"))
             arena = e.arena.peak
         e.module.add(code)
-        return Emitted(e.module, arena, max(self._outside, default=0), e.faults)
+        return Emitted(e.module, arena, max(self._outside, default=0), e.faults, e.prints)
 
     # --- regions ---------------------------------------------------------------------------------
 
@@ -158,10 +158,14 @@ class _Emitter:
             self._loop(node)
         elif op.name == "cond":
             self._cond(node)
+        elif op.name == "print":
+            emit_print(e, node)
         elif op.name in CONTROL:
             CONTROL[op.name](e, node)
         elif op.name in MOVES:
             MOVES[op.name](e, node)
+        elif op.name in PLACES:
+            PLACES[op.name](e, node)
         elif op.name == "matmul":
             emit_product(e, node)
         elif op.name == "experimental.transposed_batchmatmul":
@@ -239,7 +243,7 @@ class _Emitter:
             self._leave(region)
             e.loops.pop()
             e.ints.close()
-        e.cost = cost + e.cost * (number(trips) or _SOME_TRIPS)
+        e.cost = cost + e.cost * (number(trips) or SOME_TRIPS)
         for param, result, place in zip(carried, node.results, places, strict=True):
             if isinstance(place, Mem):
                 e.let_go(param)
@@ -271,12 +275,11 @@ class _Emitter:
                 self._leave(region)
                 e.loops.pop()
             e.ints.close()
-            body.ret(Reg("0", "i32"))
             size = e.arena.peak
         self._parallel = False
         self._outside.append(size)
         self._call(body, size, trips, e.cost)
-        e.cost = cost + e.cost * (number(trips) or _SOME_TRIPS)
+        e.cost = cost + e.cost * (number(trips) or SOME_TRIPS)
         for param, result, place in zip(carried, node.results, places, strict=True):
             e.let_go(param)
             e.bind(result, place)
@@ -314,7 +317,7 @@ class _Emitter:
         good, bad = code.module.label(), code.module.label()
         code.branch(code.compare("eq", code.load("i32", status), Reg("0", "i32")), good, bad)
         code.start(bad)
-        code.ret(Reg("1", "i32"))
+        e.stop()
         code.start(good)
 
     def _take_over(self, param: Value, result: Value, place: Mem) -> None:

@@ -15,13 +15,15 @@ from typing import Any
 
 import numpy as np
 
-from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, OWN_ARENA, PARALLEL, SITE, TRIPS
+from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, OWN_ARENA, PARALLEL, PRINTER, SITE, TRIPS
 from pypto.cpu.emit import KERNEL, emit
 from pypto.cpu.load import Code, to_object
 from pypto.cpu.pool import BODY, POOL
+from pypto.cpu.prints import CALL, texts
 from pypto.cpu.target import host
 from pypto.ir.faults import told
 from pypto.ir.graph import Graph
+from pypto.ir.show import print_line
 
 _PAGE = 4096
 
@@ -87,7 +89,7 @@ class NativeProgram:
         self._graph = graph
         emitted = emit(graph, host())
         self._faults, self._arena_size = emitted.faults, -(-emitted.arena // _PAGE) * _PAGE
-        self._body_arena = emitted.body_arena
+        self._body_arena, self._prints = emitted.body_arena, emitted.prints
         self.text = emitted.module.text()
         self._code = Code(f"{graph.name}.{next(_count)}", to_object(self.text, host()), [KERNEL])
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
@@ -104,7 +106,28 @@ class NativeProgram:
         context = _Context()
         context[PARALLEL] = _PARALLEL_ADDRESS
         context[OWN_ARENA] = arena + self._arena_size
+        if self._prints:
+            self._run_printing(context, pointers, dims, arena)
+        elif self._call(context, pointers, dims, arena):
+            self._raise(list(context))
+
+    def _run_printing(self, context: Any, pointers: Any, dims: Any, arena: int) -> None:
+        """Run code that prints; an error of the printing is the caller's."""
+        raised: list[BaseException] = []
+
+        def show(place: int, words: Any) -> int:
+            try:
+                print_line(list(texts(self._prints[place], words)))
+            except BaseException as problem:
+                # It must not leave through machine code, which stops and comes back here.
+                raised.append(problem)
+            return len(raised)
+
+        printer = CALL(show)
+        context[PRINTER] = ctypes.cast(printer, ctypes.c_void_p).value
         failed = self._call(context, pointers, dims, arena)
+        if raised:
+            raise raised[0]
         if failed:
             self._raise(list(context))
 

@@ -91,7 +91,7 @@ def walk(
     for n in extents:
         elements *= number(n) or _SOME
     e.cost += elements * weight / e.target.lanes
-    axes, strides = _merged(e.code, extents, [t.strides for t in tensors])
+    axes, strides = merged(e.code, extents, [t.strides for t in tensors])
     form = Form(
         key,
         tuple(t.mem.dtype for t in tensors),
@@ -108,7 +108,7 @@ def walk(
     e.code.call("void", f"@{name}", *(t.mem.pointer for t in tensors), *dynamic)
 
 
-def _merged(
+def merged(
     code: Function, extents: Sequence[Reg], strides: Sequence[Sequence[Reg]]
 ) -> tuple[list[Reg], list[list[Reg]]]:
     """The same box with as few axes as can be told now."""

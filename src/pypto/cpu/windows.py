@@ -141,7 +141,7 @@ def _write(
     e.bind(node.result, mem)
 
 
-def _add_box(e: Emission, extents: Sequence[Reg], source: Mem, target: Mem) -> None:
+def add_box(e: Emission, extents: Sequence[Reg], source: Mem, target: Mem) -> None:
     def body(at: Cursor) -> None:
         lanes = at.lanes
         total = lanes.add(lanes.widen(at.load(1)), lanes.widen(at.load(0)))
@@ -213,7 +213,7 @@ CONTROL: dict[str, Callable[[Emission, Node], None]] = {
     "alias": _alias,
     "reinterpret": _reinterpret,
     "assemble": lambda e, node: _write(e, node, copy_box),
-    "atomic_add": lambda e, node: _write(e, node, _add_box),
+    "atomic_add": lambda e, node: _write(e, node, add_box),
     "move": _move,
     "item": _item,
     "item_set": _item_set,

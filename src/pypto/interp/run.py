@@ -129,6 +129,9 @@ def _region(plan: Plan, region: Region, ends: Ends) -> Step:
                 # Places out of range are told without the tensor that they are out of.
                 f[culprit] = node if isinstance(cause, IndexError) else None
             raise
+        except OSError:
+            # What a print runs into (a pipe that is closed) is its caller's.
+            raise
         except Exception as cause:
             assert step is not None
             f[culprit] = nodes[step] if isinstance(cause, IndexError) else None
@@ -139,7 +142,10 @@ def _region(plan: Plan, region: Region, ends: Ends) -> Step:
 
 def _failed(node: Node, cause: Exception) -> PyptoError:
     """What a reference let escape: places out of range are the user's, the rest is a defect."""
-    if isinstance(cause, (IndexError, MemoryError)):
+    if isinstance(cause, MemoryError):
+        # NumPy's own class takes other arguments.
+        return adopt(MemoryError(str(cause)), node.loc)
+    if isinstance(cause, IndexError):
         return adopt(cause, node.loc)
     found = f"{type(cause).__name__}: {cause}"
     return InternalError(f"the interpreter failed in {node.op.name}: {found}", loc=node.loc)

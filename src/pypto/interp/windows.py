@@ -8,7 +8,6 @@ the first element changes, and the error says which places it would have written
 from __future__ import annotations
 
 import builtins
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -18,10 +17,10 @@ from pypto.errors import InternalError, error
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step, box, check_valid, fresh, must_copy, operand
 from pypto.ir.dtype import scalar
-from pypto.ir.faults import check_given, check_index, negative_offset, outside
+from pypto.ir.faults import check_given, check_index, negative_offset, no_memory, outside
 from pypto.ir.graph import Node
 from pypto.ir.op import Slot
-from pypto.ir.show import show
+from pypto.ir.show import print_line, show
 from pypto.memory import BFLOAT16, poisoned
 
 _HALF = frozenset({np.dtype(np.float16), BFLOAT16})
@@ -29,10 +28,14 @@ _HALF = frozenset({np.dtype(np.float16), BFLOAT16})
 
 def _empty(plan: Plan, node: Node) -> Step:
     type = node.result.tensor
-    shape, dtype, slot = plan.numbers(type.shape), type.dtype.numpy, plan.define(node.result)
+    shape, dtype, slot = plan.numbers(type.shape), type.dtype, plan.define(node.result)
 
     def step(f: Frame) -> None:
-        f[slot] = poisoned(shape(f), dtype)
+        extents = shape(f)
+        try:
+            f[slot] = poisoned(extents, dtype.numpy)
+        except (MemoryError, ValueError):
+            raise no_memory(dtype, extents) from None
 
     return step
 
@@ -222,10 +225,7 @@ def _print(plan: Plan, node: Node) -> Step:
 
     def step(f: Frame) -> None:
         if cond(f):
-            texts = [part(f) for part in parts]
-            # Tensors take several lines: each starts a line of its own.
-            gap = "\n" if any("\n" in text for text in texts) else " "
-            sys.stdout.write(gap.join(texts) + "\n")
+            print_line([part(f) for part in parts])
 
     return step
 

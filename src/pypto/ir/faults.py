@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import ast
 import linecache
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from pypto.errors import Loc, PyptoError, error
+from pypto.ir.dtype import DataType
 from pypto.ir.graph import Graph, Node, Storage, Value, walk
 
 # What numbers an array: slices, or one array of places per axis.
@@ -207,6 +209,34 @@ def check_valid(name: str, asked: Sequence[int], limits: Sequence[int]) -> None:
                 value=n,
                 limit=[0, limit],
             )
+
+
+def no_memory(dtype: DataType, shape: Sequence[int]) -> PyptoError:
+    """The error of memory that a run cannot have: a negative extent, or too much of it."""
+    for axis, n in enumerate(shape):
+        if n < 0:
+            return error(
+                ValueError,
+                f"a tensor cannot have {n} elements on axis {axis}",
+                fix="an extent is at least 0",
+                value=n,
+            )
+    count = math.prod(shape)
+    return error(
+        MemoryError,
+        f"there is no memory for a tensor of {dtype.name} {list(shape)}: {count * dtype.bytes} "
+        "bytes",
+        fix="make a tensor for the part that is worked on",
+    )
+
+
+def past_input(op: str, name: str, n: int, axis: int, size: int) -> PyptoError:
+    """The error of valid extents beyond those of the tensor that is written."""
+    return error(
+        IndexError,
+        f"{op}(): {name} is valid to {n} on axis {axis}, input to {size}",
+        fix=f"limit {name} with valid_shape",
+    )
 
 
 def out_of_places(op: str, name: str, at: Sequence[int], place: int, size: int) -> PyptoError:

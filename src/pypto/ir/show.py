@@ -7,6 +7,8 @@ extents.  `set_print_options` changes the layout for the whole process.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -78,6 +80,13 @@ def set_print_options(
 def get_print_options() -> dict[str, int]:
     """The options in force."""
     return {f.name: getattr(_options, f.name) for f in fields(_options)}
+
+
+def print_line(texts: Sequence[str]) -> None:
+    """Print what a kernel shows at one place."""
+    # Tensors take several lines: each starts a line of its own.
+    gap = "\n" if any("\n" in text for text in texts) else " "
+    sys.stdout.write(gap.join(texts) + "\n")
 
 
 def show(valid: np.ndarray[Any, Any], dtype: DataType, shape: tuple[int, ...]) -> str:

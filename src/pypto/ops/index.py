@@ -15,8 +15,10 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir import sym
 from pypto.ir.declare import composite, declare
+from pypto.ir.faults import out_of_places, past_input
 from pypto.ir.handle import Tensor
 from pypto.ir.op import Arg, Attrs, Family, Op, Out, Slot, same_shape, same_valid, stored_as
+from pypto.ir.sym import SymInt
 from pypto.ir.types import Shape, TensorType
 from pypto.ops.accepts import (
     ARITHMETIC,
@@ -39,17 +41,19 @@ from pypto.ops.accepts import (
 Array = Any  # a NumPy array
 
 
-def _within(op: str, name: str, places: Array, size: int) -> None:
-    """Refuse places that are not 0..size-1."""
-    wrong = np.argwhere((places < 0) | (places >= size))
+def _within(op: str, name: str, places: Array, size: int, used: Array | bool = True) -> None:
+    """Refuse places that are not 0..size-1, where they are used."""
+    wrong = np.argwhere(used & ((places < 0) | (places >= size)))
     if len(wrong):
         at = tuple(int(i) for i in wrong[0])
-        raise error(
-            IndexError,
-            f"{op}(): {name}{list(at)} is {int(places[at])}, outside of 0..{size - 1}",
-            fix="places count from 0 and stay within the valid elements; drop the others with "
-            "valid_shape",
-        )
+        raise out_of_places(op, name, at, int(places[at]), size)
+
+
+def _fits(op: str, name: str, extents: Sequence[int], input: Sequence[int], first: int) -> None:
+    """Refuse valid extents beyond those of the tensor that is written, from axis `first` on."""
+    for axis, (n, size) in enumerate(zip(extents, input, strict=True), first):
+        if n > size:
+            raise past_input(op, name, n, axis, size)
 
 
 def _wide(x: Array) -> Array:
@@ -157,15 +161,12 @@ def _scatter_(x: Array, dim: int, index: Array, src: Any, reduce: str | None) ->
         box = tuple(slice(min(a, b)) for a, b in zip(index.shape, src.shape, strict=True))
         index, src = index[box], src[box]
     _within("scatter_", "index", index, x.shape[dim])
-    for axis, (n, size) in enumerate(zip(index.shape, x.shape, strict=True)):
-        if axis != dim and n > size:
-            raise error(
-                IndexError,
-                f"scatter_(): index is valid to {n} on axis {axis}, input to {size}",
-                fix="limit index with valid_shape",
-            )
+    # Along `dim` the places decide.
+    _fits("scatter_", "index", index.shape[:dim], x.shape[:dim], 0)
+    _fits("scatter_", "index", index.shape[dim + 1 :], x.shape[dim + 1 :], dim + 1)
     places = list(np.indices(index.shape, sparse=True))
-    places[dim] = index.astype(np.int64)
+    # In row-major order, in which the last of equal places wins.
+    places[dim] = index.astype(np.int64, order="C")
     if reduce is None:
         x[tuple(places)] = src
         return
@@ -256,15 +257,16 @@ def _scatter_update(x: Array, dim: int, index: Array, src: Array, width: int) ->
         # Row i * width + j of src belongs to index[i][j]; only where both are valid.
         source = np.add.outer(width * np.arange(index.shape[0]), np.arange(index.shape[1]))
         used = source < src.shape[0]
-        rows, source = index[used].astype(np.int64), source[used]
-        _within("scatter_update", "index", rows, x.shape[0])
-        x[rows, : src.shape[1]] = src[source]
+        _within("scatter_update", "index", index, x.shape[0], used)
+        _fits("scatter_update", "src", src.shape[1:], x.shape[1:], 1)
+        x[index[used].astype(np.int64), : src.shape[1]] = src[source[used]]
         return
     b, s = (min(m, n) for m, n in zip(index.shape, src.shape[:2], strict=True))
-    rows = index[:b, :s].astype(np.int64)
+    rows = index[:b, :s].astype(np.int64, order="C")
     size = x.shape[1]
     _within("scatter_update", "index", rows, x.shape[0] * size)
-    x[rows // size, rows % size, :, : src.shape[3]] = src[:b, :s]
+    _fits("scatter_update", "src", src.shape[2:], x.shape[2:], 2)
+    x[rows // size, rows % size, : src.shape[2], : src.shape[3]] = src[:b, :s]
 
 
 # `width` is the extent of the last axis of index, of which a part may be valid.
@@ -346,6 +348,8 @@ def _index_put(x: Array, indices: list[Array], values: Array, accumulate: bool) 
     for axis, index in enumerate(indices):
         _within("index_put_", f"indices[{axis}]", index[:count], x.shape[axis])
         places.append(index[:count].astype(np.int64))
+    k = len(places)
+    _fits("index_put_", "values", values.shape[1:], x.shape[k:], 1)
     box = tuple(slice(n) for n in values.shape[1:])
     if not accumulate:
         x[(*places, *box)] = values[:count]
@@ -432,7 +436,12 @@ def rows_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
 
 def rows_valid(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> Shape:
     """[valid places, valid columns]."""
-    return (types[1].valid[1], types[0].valid[1])
+    return (_count(types[1]), types[0].valid[1])
+
+
+def _count(places: TensorType) -> SymInt:
+    """How many places of [1, k] are valid."""
+    return sym.simple(sym.mul(*places.valid))
 
 
 declare(
@@ -473,7 +482,7 @@ def tile_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
 def tile_valid(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -> Shape:
     """The valid places, and the valid ones of the first `size` columns."""
     columns = sym.simple(sym.minimum(types[0].valid[1], attrs["size"]))
-    return _turned((types[1].valid[1], columns), attrs)
+    return _turned((_count(types[1]), columns), attrs)
 
 
 def _turned(extents: Shape, attrs: Attrs) -> Shape:
