@@ -154,6 +154,8 @@ class _Emitter:
 
     def _emit(self, node: Node) -> None:
         e, op = self._e, node.op
+        # Maps that waited were written in between.
+        e.node = node
         if op.name == "loop":
             self._loop(node)
         elif op.name == "cond":
