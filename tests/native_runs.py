@@ -13,7 +13,7 @@ from pypto.errors import PyptoError
 from pypto.interp.run import prepare
 
 
-def _outcome(program, arrays):
+def outcome(program, arrays):
     """The arrays after a run, what it printed, its error."""
     arrays, printed, problem = [a.copy() for a in arrays], io.StringIO(), None
     with contextlib.redirect_stdout(printed):
@@ -36,8 +36,8 @@ class Both:
 
         All NaN are one number.
         """
-        wanted, printed, problem = _outcome(self.judge, arrays)
-        found, shown, own = _outcome(self.native, arrays)
+        wanted, printed, problem = outcome(self.judge, arrays)
+        found, shown, own = outcome(self.native, arrays)
         assert _told(own) == _told(problem)
         assert shown == printed
         for a, b in zip(found, wanted, strict=True):

@@ -241,6 +241,18 @@ class Function:
         return index
 
     @contextmanager
+    def repeat(self, holds: Callable[[], Reg]) -> Iterator[None]:
+        """The instructions inside run for as long as `holds` says so, which is asked before."""
+        head, body, done = (self.module.label() for _ in range(3))
+        self.jump(head)
+        self.start(head)
+        self.branch(holds(), body, done)
+        self.start(body)
+        yield
+        self.jump(head)
+        self.start(done)
+
+    @contextmanager
     def when(self, cond: Reg) -> Iterator[None]:
         """The instructions inside run where `cond` holds."""
         body, done = self.module.label(), self.module.label()

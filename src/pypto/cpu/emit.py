@@ -22,10 +22,12 @@ from pypto.cpu.functions import Elementary
 from pypto.cpu.independence import independent
 from pypto.cpu.maps import Group, emit_group
 from pypto.cpu.moves import MOVES, copy_box
+from pypto.cpu.orders import ORDERS
 from pypto.cpu.places import PLACES
 from pypto.cpu.prints import Items, emit_print
 from pypto.cpu.products import emit_product, emit_transposed
 from pypto.cpu.target import Target
+from pypto.cpu.twice import TWICE
 from pypto.cpu.windows import CONTROL, must_copy
 from pypto.errors import PyptoError, not_supported
 from pypto.ir import faults
@@ -168,6 +170,10 @@ class _Emitter:
             MOVES[op.name](e, node)
         elif op.name in PLACES:
             PLACES[op.name](e, node)
+        elif op.name in ORDERS:
+            ORDERS[op.name](e, node)
+        elif op.name in TWICE:
+            TWICE[op.name](e, node)
         elif op.name == "matmul":
             emit_product(e, node)
         elif op.name == "experimental.transposed_batchmatmul":

@@ -8,7 +8,9 @@ depend on the number of threads.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +18,7 @@ from pypto.cpu.buffers import number
 from pypto.cpu.code import Function, Reg, i64
 from pypto.cpu.emission import Emission
 from pypto.cpu.lanes import BF16, FP16, FP32, FP64, INT64, MEMORY, Lane, Lanes
-from pypto.cpu.nest import Cursor, Walked, walk
+from pypto.cpu.nest import Cursor, Walked, estimate, walk
 from pypto.errors import not_supported
 from pypto.ir.dtype import DataType
 from pypto.ir.graph import Node
@@ -25,12 +27,36 @@ from pypto.ir.op import Family, Op
 _HALF = (FP16, BF16)
 
 
+class Fold(NamedTuple):
+    """How the elements of a row become one: of which type, and what no element gives.
+
+    `one` takes an element in as it is stored, `two` makes one of two.
+    """
+
+    dtype: DataType
+    identity: Any
+    one: Callable[[Lanes, Lane], Lane]
+    two: Callable[[Lanes, Lane, Lane], Lane]
+
+
+class Rows(NamedTuple):
+    """The rows of a node that reduces: a box of them, in the tensor and in the result.
+
+    `numbers` are how many elements a row has and how far apart they are; `along` says whether
+    vectors run along a row, or beside it over several.
+    """
+
+    extents: list[Reg]
+    tensors: list[Walked]
+    numbers: list[Reg]
+    along: bool
+
+
 def emit_fold(e: Emission, node: Node) -> None:
-    """A node of the families REDUCE and SCAN."""
-    op = node.op
-    if op.lane is None:
-        raise not_supported(f"{op.name} in machine code")
-    if op.family is Family.SCAN:
+    """A node of the families REDUCE and SCAN whose record says how two elements become one."""
+    if node.op.lane is None:
+        raise not_supported(f"{node.op.name} in machine code")
+    if node.op.family is Family.SCAN:
         _scan(e, node)
     else:
         _reduce(e, node)
@@ -46,47 +72,70 @@ def _identity(op: Op, dtype: DataType) -> Any:
     return op.reference(np.empty((0,), dtype.numpy), 0)[0]
 
 
-def _reduce(e: Emission, node: Node) -> None:
-    op, dim = node.op, node.attrs["dim"]
-    value, result = node.operands[0], node.result
+def rows_of(e: Emission, node: Node) -> Rows:
+    """The rows of a node that reduces along `dim`, with memory for its result."""
+    dim, value, result = node.attrs["dim"], node.operands[0], node.result
     source, target = e.mem(value), e.make(result)
     extents, strides = list(e.valid(value)), list(source.strides)
+    # The walk over the rows counts one element each.
+    e.cost += estimate(extents) / e.target.lanes
     count, step = extents.pop(dim), strides.pop(dim)
     out = list(target.strides)
     if result.tensor.rank == value.tensor.rank:
         out.pop(dim)
     if not extents:
         extents, strides, out = [i64(1)], [i64(0)], [i64(0)]
-    kind = _compute(source.dtype)
-    identity = _identity(op, kind)
+    along = number(step) == 1 and not _better_beside(strides, count)
     tensors = [Walked(source, tuple(strides)), Walked(target, tuple(out))]
-    along = number(step) == 1 and not _better_beside(extents, strides, count)
-    key = (op.name, kind, target.dtype, "along" if along else "beside")
-
-    def body_along(at: Cursor) -> None:
-        total = _row(e, at, op, kind, identity)
-        at.store(1, at.lanes.convert(total, target.dtype))
-
-    def body_beside(at: Cursor) -> None:
-        lanes, code = at.lanes, at.lanes.code
-        total = _Total(lanes, lanes.const(kind, identity))
-        with code.loop(i64(0), at.numbers[0]) as index:
-            place = code.at(MEMORY[source.dtype], at.places[0], code.mul(index, at.numbers[1]))
-            total.fold(op, lanes.widen(lanes.load(place, source.dtype)))
-        at.store(1, lanes.convert(total.get(), target.dtype))
-
-    body = body_along if along else body_beside
-    walk(
-        e, key, extents, tensors, body, written=[1], numbers=[count, step], single=along, weight=2
-    )  # fmt: skip
+    return Rows(extents, tensors, [count, step], along)
 
 
-def _better_beside(extents: list[Reg], strides: list[Reg], count: Reg) -> bool:
+def _better_beside(strides: list[Reg], count: Reg) -> bool:
     """A short axis folds better beside a long contiguous one."""
     return number(count) == 1 and number(strides[-1]) == 1
 
 
-class _Total:
+def _reduce(e: Emission, node: Node) -> None:
+    op, two, rows = node.op, node.op.lane, rows_of(e, node)
+    assert two is not None
+    source, target = (t.mem.dtype for t in rows.tensors)
+    kind = _compute(source)
+    fold = Fold(kind, _identity(op, kind), lambda lanes, x: lanes.widen(x), two)
+
+    def body(at: Cursor) -> None:
+        total = fold_rows(e, at, fold, rows.along)
+        at.store(1, at.lanes.convert(total, target))
+
+    key = (op.name, kind, target, rows.along)
+    walk(
+        e, key, rows.extents, rows.tensors, body,
+        written=[1], numbers=rows.numbers, single=rows.along, weight=2,
+    )  # fmt: skip
+
+
+def fold_rows(e: Emission, at: Cursor, fold: Fold, along: bool) -> Lane:
+    """The row of a cursor, or the rows that its lanes stand for, folded."""
+    return _row(e, at, fold) if along else _beside(at, fold)
+
+
+def _beside(at: Cursor, fold: Fold) -> Lane:
+    lanes = at.lanes
+    total = Total(lanes, lanes.const(fold.dtype, fold.identity))
+    with each(at) as (_, element):
+        total.set(fold.two(lanes, total.get(), fold.one(lanes, element)))
+    return total.get()
+
+
+@contextmanager
+def each(at: Cursor) -> Iterator[tuple[Reg, Lane]]:
+    """Over the elements of the rows of a cursor: where each stands in its row, and what it is."""
+    lanes, code, (count, step) = at.lanes, at.lanes.code, at.numbers
+    with code.loop(i64(0), count) as index:
+        place = code.at(MEMORY[at.dtypes[0]], at.places[0], code.mul(index, step))
+        yield index, lanes.load(place, at.dtypes[0])
+
+
+class Total:
     """A running total in a variable."""
 
     def __init__(self, lanes: Lanes, start: Lane) -> None:
@@ -102,37 +151,34 @@ class _Total:
     def set(self, lane: Lane) -> None:
         self._lanes.code.store(Reg(lane.reg, self._lanes.type(lane.dtype)), self._place)
 
-    def fold(self, op: Op, lane: Lane) -> None:
-        assert op.lane is not None
-        self.set(op.lane(self._lanes, self.get(), lane))
 
-
-def _row(e: Emission, at: Cursor, op: Op, kind: DataType, identity: Any) -> Lane:
+def _row(e: Emission, at: Cursor, fold: Fold) -> Lane:
     """One contiguous row: wide vectors, then narrower ones, then single elements."""
     code, count, dtype = at.lanes.code, at.numbers[0], at.dtypes[0]
     fixed = number(count)
     done: Reg = i64(0)
     total: Lane | None = None
-    width = 4 * e.target.lanes
+    width = 4 * e.target.vector // max(4, fold.dtype.bytes)
     while width >= 1:
         if fixed is not None and fixed - int(done) < width:
             width //= 2
             continue
         lanes = e.builder(code, width)
-        start = lanes.const(kind, identity) if total is None else total
-        running = _Total(lanes, start)
+        start = lanes.const(fold.dtype, fold.identity) if total is None else total
+        running = Total(lanes, start)
         end = _whole(code, count, done, width)
         with code.loop(done, end, width) as index:
             place = code.at(MEMORY[dtype], at.places[0], index)
-            running.fold(op, lanes.widen(lanes.load(place, dtype)))
+            element = fold.one(lanes, lanes.load(place, dtype))
+            running.set(fold.two(lanes, running.get(), element))
         total, done = running.get(), end
         narrower = _next_width(fixed, done, width, e.target.lanes)
-        total = _halved(code, e.builder, op, total, width, narrower)
+        total = _halved(code, e.builder, fold, total, width, narrower)
         width = narrower if width > 1 else 0
         if fixed is not None and int(done) == fixed and width <= 1:
             break
     if total is None:
-        return at.lanes.const(kind, identity)
+        return at.lanes.const(fold.dtype, fold.identity)
     return total
 
 
@@ -156,10 +202,9 @@ def _next_width(fixed: int | None, done: Reg, width: int, lanes: int) -> int:
 
 
 def _halved(
-    code: Function, builder: type[Lanes], op: Op, total: Lane, width: int, wanted: int
+    code: Function, builder: type[Lanes], fold: Fold, total: Lane, width: int, wanted: int
 ) -> Lane:
     """The lanes of a total folded until `wanted` are left."""
-    assert op.lane is not None
     while width > wanted:
         half = width // 2
         wide, lanes = builder(code, width), builder(code, half)
@@ -174,17 +219,19 @@ def _halved(
                 order = ", ".join(f"i32 {first + k}" for k in range(half))
                 text = f"shufflevector {kind} {total.reg}, {kind} poison, <{half} x i32> <{order}>"
             parts.append(Lane(code.let(made, text), total.dtype))
-        total = op.lane(lanes, *parts)
+        total = fold.two(lanes, *parts)
         width = half
     return total
 
 
 def _scan(e: Emission, node: Node) -> None:
     """Running totals, in FP64 for floats: each is rounded once."""
-    op, dim = node.op, node.attrs["dim"]
+    op, two, dim = node.op, node.op.lane, node.attrs["dim"]
+    assert two is not None
     value, result = node.operands[0], node.result
     source, target = e.mem(value), e.make(result)
     extents = list(e.valid(value))
+    e.cost += estimate(extents)
     near, far = list(source.strides), list(target.strides)
     count, step, stride = extents.pop(dim), near.pop(dim), far.pop(dim)
     if not extents:
@@ -194,10 +241,11 @@ def _scan(e: Emission, node: Node) -> None:
 
     def body(at: Cursor) -> None:
         lanes, code = at.lanes, at.lanes.code
-        total = _Total(lanes, lanes.const(kind, identity))
+        total = Total(lanes, lanes.const(kind, identity))
         with code.loop(i64(0), at.numbers[0]) as index:
             place = code.at(MEMORY[source.dtype], at.places[0], code.mul(index, at.numbers[1]))
-            total.fold(op, lanes.convert(lanes.load(place, source.dtype), kind))
+            element = lanes.convert(lanes.load(place, source.dtype), kind)
+            total.set(two(lanes, total.get(), element))
             place = code.at(MEMORY[target.dtype], at.places[1], code.mul(index, at.numbers[2]))
             # FP16 and BF16 are rounded from FP32, as the interpreter does.
             rounded = lanes.convert(total.get(), FP32) if kind is FP64 else total.get()

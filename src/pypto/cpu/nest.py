@@ -12,6 +12,7 @@ a row runs one by one.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -87,10 +88,7 @@ def walk(
     """
     if any(number(n) == 0 for n in extents):
         return
-    elements = 1
-    for n in extents:
-        elements *= number(n) or _SOME
-    e.cost += elements * weight / e.target.lanes
+    e.cost += estimate(extents) * weight / e.target.lanes
     axes, strides = merged(e.code, extents, [t.strides for t in tensors])
     form = Form(
         key,
@@ -106,6 +104,11 @@ def walk(
     given = [*axes, *(s for row in strides for s in row), *numbers]
     dynamic = [n for n in given if number(n) is None]
     e.code.call("void", f"@{name}", *(t.mem.pointer for t in tensors), *dynamic)
+
+
+def estimate(extents: Sequence[Reg]) -> int:
+    """About how many elements a box has."""
+    return math.prod(number(n) or _SOME for n in extents)
 
 
 def merged(
