@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from pypto.ir import sym
-from pypto.ir.graph import Node, Storage, Value, walk
+from pypto.ir.graph import Node, Storage, Value, leaves_of, walk
 from pypto.ir.sym import Atom, Expr, SymInt
 from pypto.ir.types import IntType
 
@@ -32,10 +32,6 @@ def independent(loop: Node) -> bool:
     region = loop.regions[0]
     if not _hands_nothing_on(loop):
         return False
-    made = {region.params[0]}
-    for node in walk(region):
-        made.update(node.results)
-        made.update(p for r in node.regions for p in r.params)
     written: set[Storage] = set()
     for node in walk(region):
         if node.op.name == "print":
@@ -44,6 +40,7 @@ def independent(loop: Node) -> bool:
             storage = node.result.storage
             if storage is not None and not _is_local(storage, loop):
                 written.add(storage)
+    made = _made(loop, written)
     accesses: dict[Storage, list[_Access]] = {s: [] for s in written}
     for node in walk(region):
         for value in {*node.operands, *node.attrs.get("inits", ())}:
@@ -58,6 +55,20 @@ def independent(loop: Node) -> bool:
     return isinstance(step, int) and all(
         _told_apart(found, index, step, made) for found in accesses.values()
     )
+
+
+def _made(loop: Node, written: set[Storage]) -> set[Value]:
+    """The integers that differ from trip to trip."""
+    region = loop.regions[0]
+    made = {region.params[0]}
+    for node in walk(region):
+        made.update(p for r in node.regions for p in r.params)
+        # An element of a tensor that no trip writes is the same in all of them.
+        reads = node.op.name in ("item", "integer")
+        steady = reads and not any(v.storage in written for v in node.operands)
+        if not steady or any(leaf in made for leaf in leaves_of(node.attrs)):
+            made.update(node.results)
+    return made
 
 
 def _hands_nothing_on(loop: Node) -> bool:
