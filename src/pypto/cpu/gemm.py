@@ -18,7 +18,8 @@ close.  Few columns or few rows go to a product of matrix and vector.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from pypto.cpu import gemv
@@ -33,8 +34,8 @@ from pypto.ir.dtype import DataType
 # Blocks in words of four bytes.  A panel of B (DEPTH × 32) stays in L1 under the rows of A that
 # pass it, the block of A (ROWS × DEPTH) in L2.
 DEPTH, ROWS, COLUMNS = 384, 192, 512
-# A row of the copy of A is so much longer than a block is deep, so that the rows of a tile fall into
-# different sets of a cache.
+# By so much a row of the copy of A is longer than a block is deep, so that the rows of a tile fall
+# into different sets of a cache.
 PAD = 16
 # Up to so many columns, or rows, are done one by one as vectors.
 FEW_COLUMNS, FEW_ROWS = 4, 3
@@ -224,13 +225,24 @@ class _Emitter:
         given = (a, rs, cs, x, xs, y, ys, m, self.k, self.accumulate, self.scratch)
         self.code.call("void", function, *given)
 
+    @contextmanager
+    def _steps(self, size: Reg, step: int) -> Iterator[Reg]:
+        """A loop by blocks; of a size that is known to fit one block, that block alone, so that
+        tiles at edges are emitted only where there are edges.
+        """
+        if size.isdigit() and 0 < int(size) <= step:
+            yield i64(0)
+            return
+        with self.code.loop(i64(0), size, step) as index:
+            yield index
+
     def _blocks(self) -> None:
         code, kind = self.code, self.kind
         depth = DEPTH * kind.per
-        with code.loop(i64(0), self.n, COLUMNS) as j:
+        with self._steps(self.n, COLUMNS) as j:
             width = code.least(code.sub(self.n, j), i64(COLUMNS))
             # Once also for K = 0, which gives zeros.
-            with code.loop(i64(0), code.most(self.k, i64(1)), depth) as p:
+            with self._steps(code.most(self.k, i64(1)), depth) as p:
                 deep = code.least(code.sub(self.k, p), i64(depth))
                 offset = code.add(code.mul(p, self.rsb), code.mul(j, self.csb))
                 b = code.at(kind.memory, self.b, offset)
@@ -251,7 +263,7 @@ class _Emitter:
         down = code.compare("eq", self.rsa, i64(1))
         rs = code.let("i64", f"select i1 {down}, i64 1, i64 {depth + PAD}")
         cs = code.let("i64", f"select i1 {down}, i64 {rows}, i64 1")
-        with code.loop(i64(0), self.m, ROWS) as i:
+        with self._steps(self.m, ROWS) as i:
             m = code.least(code.sub(self.m, i), i64(ROWS))
             offset = code.add(code.mul(i, self.rsa), code.mul(p, self.csa))
             a = code.at(kind.memory, self.a, offset)

@@ -109,25 +109,18 @@ class _Micro:
 
     # --- results ---------------------------------------------------------------------------------
 
-    def _add(self, before: Reg, sum: Reg) -> None:
-        """Put what C held onto a sum."""
-        code, kind = self.code, self.kind
-        after = self.lanes.add(
-            Lane(before, kind.result), Lane(code.load(kind.vector, sum), kind.result)
-        )
-        code.store(Reg(after.reg, kind.vector), sum)
-
     def _store(self) -> None:
-        code, kind = self.code, self.kind
+        code, kind, lanes = self.code, self.kind, self.lanes
         spots = []
         for row, into in enumerate(self.sums):
             start = code.at(kind.word, self.c, code.mul(i64(row), self.rsc))
-            spots += [
-                (code.at(kind.word, start, str(v * kind.lanes)), one) for v, one in enumerate(into)
-            ]
+            for v, one in enumerate(into):
+                spots.append((code.at(kind.word, start, str(v * kind.lanes)), one))
         with code.when(self.add):
             for at, one in spots:
-                self._add(code.load(kind.vector, at, 4), one)
+                before, alone = (code.load(kind.vector, place, 4) for place in (at, one))
+                both = lanes.add(Lane(before, kind.result), Lane(alone, kind.result))
+                code.store(Reg(both.reg, kind.vector), one)
         for at, one in spots:
             code.store(code.load(kind.vector, one), at, 4)
 
@@ -152,12 +145,17 @@ class _Micro:
         return code.let(f"<{lanes.width} x i1>", f"icmp slt {kind} <{counted}>, {many.reg}")
 
     def _store_part(self, sum: Reg, at: Reg, mask: Reg) -> None:
-        code, vector = self.code, self.kind.vector
-        suffix = f"v{self.kind.lanes}{'f32' if self.kind.per == 1 else 'i32'}.p0"
+        """The columns of a mask: chosen without a branch, since edges have many of these."""
+        code, kind, lanes = self.code, self.kind, self.lanes
+        vector = kind.vector
+        suffix = f"v{kind.lanes}{'f32' if kind.per == 1 else 'i32'}.p0"
         declare, align = code.module.declare, Reg("4", "i32")
-        with code.when(self.add):
-            signature = f"{vector} @(ptr, i32, {mask.type}, {vector})"
-            load = declare(f"llvm.masked.load.{suffix}", signature)
-            self._add(code.call(vector, load, at, align, mask, Reg("zeroinitializer", vector)), sum)
+        load = declare(f"llvm.masked.load.{suffix}", f"{vector} @(ptr, i32, {mask.type}, {vector})")
         store = declare(f"llvm.masked.store.{suffix}", f"void @({vector}, ptr, i32, {mask.type})")
-        code.call("void", store, code.load(vector, sum), at, align, mask)
+        none = Reg("zeroinitializer", vector)
+        taken = code.let(mask.type, f"select i1 {self.add}, {mask.type} {mask}, {mask.type} {none}")
+        before = code.call(vector, load, at, align, taken, none)
+        alone = code.load(vector, sum)
+        both = lanes.add(Lane(before, kind.result), Lane(alone, kind.result))
+        made = code.let(vector, f"select i1 {self.add}, {vector} {both.reg}, {vector} {alone}")
+        code.call("void", store, made, at, align, mask)
