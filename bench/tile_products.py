@@ -25,8 +25,8 @@ from pypto.ir.dtype import DataType
 sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
 from gemm_harness import TYPES, native
 
-SECONDS = 1.5  # a row
-FLOP = 2e7  # at least, a sample
+SECONDS = 2.5  # a row
+FLOP = 1e8  # at least, a sample
 # M, N, K and which operands lie transposed. The first ones are those of the gated delta rule.
 SHAPES = [
     (64, 64, 64, ""),
