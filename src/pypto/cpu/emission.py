@@ -26,9 +26,12 @@ from pypto.ir.types import Shape
 # Words of the block through which a run tells what went wrong: the place of the fault, its numbers,
 # the index of every open loop.
 SITE, NUMBERS, TRIPS = 0, 1, 24
-# What a run is given there: who runs parallel loops, memory for those that one thread runs, and who
-# prints.
-PARALLEL, OWN_ARENA, PRINTER, CONTEXT_WORDS = 36, 37, 38, 40
+# What a run is given there: who runs parallel loops, memory for those that one thread runs, who
+# prints, a flag that tells to stop, how much work is left until it is looked at, and what the
+# handler of a signal raised.
+PARALLEL, OWN_ARENA, PRINTER, STOPPED, LEFT, RAISED, CONTEXT_WORDS = 36, 37, 38, 39, 40, 41, 44
+# Nanoseconds of estimated work after which machine code asks whether to go on.
+PATIENCE = 20_000_000
 
 # How many trips a loop is taken to have where that is known only at run time.
 SOME_TRIPS = 8
@@ -244,6 +247,22 @@ class Emission:
         """The same memory from another element on."""
         return mem._replace(pointer=self.code.at(MEMORY[mem.dtype], mem.pointer, offset))
 
+    def poll(self, cost: float) -> None:
+        """Ask whether to go on, once in a while; `cost` is the work since the last time."""
+        code = self.code
+        place = code.at("i64", "%context", str(LEFT))
+        left = code.sub(code.load("i64", place), i64(1 + int(cost)))
+        code.store(left, place)
+        ask, stop, go_on = (code.module.label() for _ in range(3))
+        code.branch(code.compare("slt", left, i64(0)), ask, go_on)
+        code.start(ask)
+        name = self.module.once("poll", lambda name: _poll(self.module, name))
+        answer = code.call("i32", f"@{name}", Reg("%context", "ptr"))
+        code.branch(code.compare("eq", answer, Reg("0", "i32")), go_on, stop)
+        code.start(stop)
+        code.ret(Reg("1", "i32"))
+        code.start(go_on)
+
     # --- faults ----------------------------------------------------------------------------------
 
     def fault(self, wrong: Reg, numbers: Sequence[Reg], make: Make) -> None:
@@ -253,14 +272,15 @@ class Emission:
         code = self.code
         assert self.node is not None
         site = len(self.faults)
-        names = tuple(name for name, _ in self.loops)
+        told = self.loops[: PARALLEL - TRIPS]  # as many as there is room for
+        names = tuple(name for name, _ in told)
         self.faults.append(Fault(self.node, make, len(numbers), names))
         bad, good = code.module.label(), code.module.label()
         code.branch(wrong, bad, good)
         code.start(bad)
         words = [(SITE, i64(site + 1))]
         words += [(NUMBERS + k, n) for k, n in enumerate(numbers)]
-        words += [(TRIPS + k, index) for k, (_, index) in enumerate(self.loops)]
+        words += [(TRIPS + k, index) for k, (_, index) in enumerate(told)]
         for word, n in words:
             code.store(n, code.at("i64", "%context", str(word)))
         self.stop()
@@ -293,6 +313,31 @@ class Emission:
 
     def _divided_by_zero(self, wrong: Reg) -> None:
         self.fault(wrong, (), lambda numbers: faults.division_by_zero())
+
+
+def _poll(module: Module, name: str) -> Function:
+    """`i32 poll(ptr context)`: 1 where the run is to stop.
+
+    A loop may have ended elsewhere.  In the main thread the handlers of signals run, such as that
+    of Ctrl-C; what one raises is kept, since no exception may leave through machine code.
+    """
+    context = Reg("%context", "ptr")
+    code = Function(module, name, [context], result="i32", attributes="nounwind noinline cold")
+    code.store(i64(PATIENCE), code.at("i64", context, str(LEFT)))
+    ensure = module.declare("PyGILState_Ensure", "i32 @()")
+    check = module.declare("PyErr_CheckSignals", "i32 @()")
+    fetch = module.declare("PyErr_Fetch", "void @(ptr, ptr, ptr)")
+    release = module.declare("PyGILState_Release", "void @(i32)")
+    held = code.call("i32", ensure)
+    raised = code.compare("ne", code.call("i32", check), Reg("0", "i32"))
+    with code.when(raised):
+        code.call("void", fetch, *(code.at("i64", context, str(RAISED + k)) for k in range(3)))
+    code.call("void", release, held)
+    flag = code.load("ptr", code.at("i64", context, str(STOPPED)))
+    stopped = code.compare("ne", code.load("i64", flag), i64(0))
+    either = code.let("i1", f"or i1 {raised}, {stopped}")
+    code.ret(code.let("i32", f"zext i1 {either} to i32"))
+    return code
 
 
 def caught(check: Callable[[], None]) -> PyptoError:

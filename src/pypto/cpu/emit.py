@@ -249,6 +249,7 @@ class _Emitter:
             self._region(region)
             self._put(region.yields, list(zip(carried, places, strict=True)))
             self._leave(region)
+            e.poll(e.cost)
             e.loops.pop()
             e.ints.close()
         e.cost = cost + e.cost * (number(trips) or SOME_TRIPS)
@@ -281,6 +282,7 @@ class _Emitter:
                 e.loops.append((region.params[0].name or "the index", index))
                 self._region(region)
                 self._leave(region)
+                e.poll(e.cost)
                 e.loops.pop()
             e.ints.close()
             size = e.arena.peak

@@ -1,24 +1,22 @@
 """Running a kernel's machine code on the arrays of one call.
 
 In: a graph, made ready once.  Out: the arrays written in place, or an error at the user's line.
-The code holds no state of a run, so several threads may run it at the same time; each has an arena
-of its own, which stays for its next call.
+The code holds no state of a run, so several threads may run it at the same time.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, OWN_ARENA, PARALLEL, PRINTER, SITE, TRIPS
+from pypto.cpu import services
+from pypto.cpu.emission import NUMBERS, PRINTER, SITE, TRIPS
 from pypto.cpu.emit import KERNEL, emit
 from pypto.cpu.load import Code, to_object
-from pypto.cpu.pool import BODY, POOL
 from pypto.cpu.prints import CALL, texts
 from pypto.cpu.target import host
 from pypto.ir.faults import told
@@ -26,60 +24,7 @@ from pypto.ir.graph import Graph
 from pypto.ir.show import print_line
 
 _PAGE = 4096
-
-
-class _Arena(threading.local):
-    """Memory for the tensors of kernels' own, one piece per thread."""
-
-    def __init__(self) -> None:
-        self._memory = np.empty(0, np.uint8)
-
-    def at_least(self, size: int) -> int:
-        """The address of `size` bytes, aligned to a page."""
-        if self._memory.nbytes < size + _PAGE:
-            self._memory = np.empty(size + _PAGE, np.uint8)
-        start: int = self._memory.__array_interface__["data"][0]
-        return -(-start // _PAGE) * _PAGE
-
-
-_arena = _Arena()
 _count = itertools.count()  # so that no two libraries have one name
-
-
-# i32 parallel(ptr context, ptr body, ptr frame, i64 arena, i64 trips)
-_PARALLEL = ctypes.CFUNCTYPE(
-    ctypes.c_int32, ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_void_p,
-    ctypes.c_int64, ctypes.c_int64,
-)  # fmt: skip
-_Context = ctypes.c_int64 * CONTEXT_WORDS
-
-
-def _run_parallel(context: Any, body: int, frame: int, arena: int, trips: int) -> int:
-    """Run the body of a loop over all trips; 1 where one of them ended in a fault."""
-    function, caller = BODY(body), threading.get_ident()
-    own = context[OWN_ARENA]
-    found: list[tuple[int, Any]] = []
-
-    def run(begin: int, end: int) -> bool:
-        inner = _Context(*context[:CONTEXT_WORDS])
-        memory = own if threading.get_ident() == caller else _arena.at_least(arena)
-        failed = bool(function(inner, frame, memory, begin, end))
-        if failed:
-            found.append((begin, inner))
-        return failed
-
-    POOL.run(run, trips)
-    if not found:
-        return 0
-    # The fault of the lowest trip, whatever the number of threads.
-    first = min(found, key=lambda item: item[0])[1]
-    for word in range(CONTEXT_WORDS):
-        context[word] = first[word]
-    return 1
-
-
-_PARALLEL_CALL = _PARALLEL(_run_parallel)
-_PARALLEL_ADDRESS = ctypes.cast(_PARALLEL_CALL, ctypes.c_void_p).value or 0
 
 
 class NativeProgram:
@@ -102,14 +47,12 @@ class NativeProgram:
             *[a.__array_interface__["data"][0] for a in arrays]
         )
         dims = (ctypes.c_int64 * len(self._dims))(*[arrays[k].shape[a] for k, a in self._dims])
-        arena = _arena.at_least(self._arena_size + self._body_arena)
-        context = _Context()
-        context[PARALLEL] = _PARALLEL_ADDRESS
-        context[OWN_ARENA] = arena + self._arena_size
+        arena = services.arena(self._arena_size + self._body_arena)
+        context = services.context(arena + self._arena_size)
         if self._prints:
             self._run_printing(context, pointers, dims, arena)
         elif self._call(context, pointers, dims, arena):
-            self._raise(list(context))
+            self._raise(context)
 
     def _run_printing(self, context: Any, pointers: Any, dims: Any, arena: int) -> None:
         """Run code that prints; an error of the printing is the caller's."""
@@ -129,9 +72,12 @@ class NativeProgram:
         if raised:
             raise raised[0]
         if failed:
-            self._raise(list(context))
+            self._raise(context)
 
-    def _raise(self, context: list[int]) -> None:
+    def _raise(self, context: Any) -> None:
+        stopped = services.raised(context)
+        if stopped is not None:
+            raise stopped
         fault = self._faults[context[SITE] - 1]
         problem = fault.make(context[NUMBERS : NUMBERS + fault.numbers])
         problem.loc = fault.node.loc

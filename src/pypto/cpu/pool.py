@@ -35,18 +35,36 @@ def threads() -> int:
     return knobs.NUM_THREADS.get() or len(os.sched_getaffinity(0))
 
 
+# run(loop, begin, end), which says whether it ended in a fault
+Run = Callable[["Loop", int, int], bool]
+
+
+class Flag:
+    """A word that machine code looks at."""
+
+    def __init__(self) -> None:
+        self._word = ctypes.c_int64(0)
+        self.address = ctypes.addressof(self._word)
+
+    def set(self) -> None:
+        self._word.value = 1
+
+    def is_set(self) -> bool:
+        return bool(self._word.value)
+
+
 class Loop:
     """One parallel loop while it runs."""
 
-    def __init__(self, run: Callable[[int, int], bool], trips: int, pieces: int) -> None:
+    def __init__(self, run: Run, trips: int, pieces: int) -> None:
         self._run = run
         self._size = -(-trips // pieces)
         self._trips = trips
         self._lock = threading.Lock()
         self._next = 0
         self._open = -(-trips // self._size)
-        self.done = threading.Event()
-        self.stopped = False
+        self._done = threading.Event()
+        self.flag = Flag()  # set where trips that have not begun need not run
 
     def work(self) -> None:
         """Take pieces until there are none."""
@@ -56,13 +74,27 @@ class Loop:
                 self._next += self._size
             if begin >= self._trips:
                 return
-            if not self.stopped and self._run(begin, min(begin + self._size, self._trips)):
+            if not self.flag.is_set() and self._run(
+                self, begin, min(begin + self._size, self._trips)
+            ):
                 # Pieces are given out in order, so what lies before this one runs to its end.
-                self.stopped = True
+                self.flag.set()
             with self._lock:
                 self._open -= 1
                 if self._open == 0:
-                    self.done.set()
+                    self._done.set()
+
+    def wait(self) -> None:
+        """Until all trips have run: what they use must not go before, whatever interrupts."""
+        interrupted: BaseException | None = None
+        while not self._done.is_set():
+            try:
+                self._done.wait()
+            except BaseException as problem:
+                self.flag.set()
+                interrupted = problem
+        if interrupted is not None:
+            raise interrupted
 
 
 class Pool:
@@ -74,18 +106,15 @@ class Pool:
         self._count = 0
         self._loops: SimpleQueue[Loop] = SimpleQueue()
 
-    def run(self, run: Callable[[int, int], bool], trips: int) -> None:
-        """Call `run(begin, end)` over all trips; it says whether it ended in a fault."""
+    def run(self, run: Run, trips: int) -> None:
+        """Call `run(loop, begin, end)` over all trips; it says whether it ended in a fault."""
         count = min(threads(), trips)
-        if count <= 1:
-            run(0, trips)
-            return
         self._grow(count - 1)
         loop = Loop(run, trips, min(trips, count * _PIECES))
         for _ in range(count - 1):
             self._loops.put(loop)
         loop.work()
-        loop.done.wait()
+        loop.wait()
 
     def _grow(self, wanted: int) -> None:
         with self._lock:
