@@ -74,9 +74,8 @@ class Loop:
                 self._next += self._size
             if begin >= self._trips:
                 return
-            if not self.flag.is_set() and self._run(
-                self, begin, min(begin + self._size, self._trips)
-            ):
+            end = min(begin + self._size, self._trips)
+            if not self.flag.is_set() and self._run(self, begin, end):
                 # Pieces are given out in order, so what lies before this one runs to its end.
                 self.flag.set()
             with self._lock:

@@ -42,7 +42,7 @@ _go_on = Flag()
 
 
 def arena(size: int) -> int:
-    """The address of `size` bytes of this thread, aligned to a page, which stay for its next call."""
+    """The address of `size` bytes, aligned to a page, which stay this thread's for its next call."""
     if _thread.memory.nbytes < size + _PAGE:
         _thread.memory = np.empty(size + _PAGE, np.uint8)
     start: int = _thread.memory.__array_interface__["data"][0]
@@ -70,6 +70,7 @@ def raised(given: Any) -> BaseException | None:
                 ctypes.pythonapi.Py_DecRef(item)
             given[word] = 0
         kind, value, trace = parts
+        assert kind is not None
         made: BaseException = value if isinstance(value, BaseException) else kind()
         return made.with_traceback(trace)
     found, _thread.raised = _thread.raised, None
