@@ -2,25 +2,29 @@
 
 In: a graph, made ready once.  Out: the arrays written in place, or an error at the user's line.
 The code holds no state of a run, so several threads may run it at the same time; each has an arena
-of its own, which stays for its next call.
+of its own, which stays for its next call.  Code that an earlier run has left in the cache is not
+made again.
 """
 
 from __future__ import annotations
 
 import ctypes
-import itertools
+import functools
+import json
 import threading
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from pypto.cpu import cache, keys
 from pypto.cpu.emission import CONTEXT_WORDS, NUMBERS, OWN_ARENA, PARALLEL, PRINTER, SITE, TRIPS
-from pypto.cpu.emit import KERNEL, emit
+from pypto.cpu.emit import KERNEL, Emitted, emit
 from pypto.cpu.load import Code, to_object
 from pypto.cpu.pool import BODY, POOL
 from pypto.cpu.prints import CALL, texts
 from pypto.cpu.target import host
+from pypto.errors import InternalError
 from pypto.ir.faults import told
 from pypto.ir.graph import Graph
 from pypto.ir.show import print_line
@@ -43,7 +47,6 @@ class _Arena(threading.local):
 
 
 _arena = _Arena()
-_count = itertools.count()  # so that no two libraries have one name
 
 
 # i32 parallel(ptr context, ptr body, ptr frame, i64 arena, i64 trips)
@@ -82,19 +85,75 @@ _PARALLEL_CALL = _PARALLEL(_run_parallel)
 _PARALLEL_ADDRESS = ctypes.cast(_PARALLEL_CALL, ctypes.c_void_p).value or 0
 
 
+class _Recipe(NamedTuple):
+    """What a run needs to know of a kernel, and the key of its object file."""
+
+    arena: int
+    body_arena: int
+    prints: bool
+    module: str
+
+    def to_bytes(self) -> bytes:
+        return json.dumps(self).encode()
+
+    @staticmethod
+    def of_bytes(raw: bytes) -> _Recipe:
+        return _Recipe(*json.loads(raw))
+
+
+def _make(graph: Graph) -> tuple[_Recipe, bytes]:
+    """The recipe and the object file of a kernel, from the cache as far as they are there."""
+    key = keys.of_graph(graph, host()) if cache.enabled() else None
+    known = cache.load(key) if key is not None else None
+    if known is not None:
+        recipe = _Recipe.of_bytes(known)
+        code = cache.load(recipe.module)
+        if code is not None:
+            return recipe, code
+    emitted = emit(graph, host())
+    text = emitted.module.text()
+    prints, module = bool(emitted.prints), keys.of_module(text, host())
+    recipe = _Recipe(emitted.arena, emitted.body_arena, prints, module)
+    code = cache.load(recipe.module)
+    if code is None:
+        code = to_object(text, host())
+        cache.store(recipe.module, code)
+    if key is not None:
+        cache.store(key, recipe.to_bytes())
+    return recipe, code
+
+
 class NativeProgram:
     """A graph as machine code."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        emitted = emit(graph, host())
-        self._faults, self._arena_size = emitted.faults, -(-emitted.arena // _PAGE) * _PAGE
-        self._body_arena, self._prints = emitted.body_arena, emitted.prints
-        self.text = emitted.module.text()
-        self._code = Code(f"{graph.name}.{next(_count)}", to_object(self.text, host()), [KERNEL])
+        self._recipe, code = _make(graph)
+        self._arena_size = -(-self._recipe.arena // _PAGE) * _PAGE
+        self._body_arena = self._recipe.body_arena
+        self._code = Code(code, [KERNEL])
         kind = ctypes.CFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 4)
         self._call = kind(self._code.address(KERNEL))
         self._dims = [(k, axis) for k, p in enumerate(graph.params) for axis in p.dims]
+
+    @property
+    def text(self) -> str:
+        """The LLVM IR."""
+        return emit(self._graph, host()).module.text()
+
+    @functools.cached_property
+    def _emitted(self) -> Emitted:
+        """What a run may end in, and what it prints.  Few runs need to know, so it is not kept with
+        the code but found again.
+        """
+        emitted = emit(self._graph, host())
+        if keys.of_module(emitted.module.text(), host()) != self._recipe.module:
+            raise InternalError(
+                "a fault or a print of a run cannot be told: the kernel's machine code is not what "
+                "its graph gives",
+                fix="remove what is kept of earlier runs: pypto cache clear",
+            )
+        return emitted
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """Run on the arrays of one call, one per tensor parameter; outputs are written in place."""
@@ -106,7 +165,7 @@ class NativeProgram:
         context = _Context()
         context[PARALLEL] = _PARALLEL_ADDRESS
         context[OWN_ARENA] = arena + self._arena_size
-        if self._prints:
+        if self._recipe.prints:
             self._run_printing(context, pointers, dims, arena)
         elif self._call(context, pointers, dims, arena):
             self._raise(list(context))
@@ -114,10 +173,11 @@ class NativeProgram:
     def _run_printing(self, context: Any, pointers: Any, dims: Any, arena: int) -> None:
         """Run code that prints; an error of the printing is the caller's."""
         raised: list[BaseException] = []
+        prints = self._emitted.prints
 
         def show(place: int, words: Any) -> int:
             try:
-                print_line(list(texts(self._prints[place], words)))
+                print_line(list(texts(prints[place], words)))
             except BaseException as problem:
                 # It must not leave through machine code, which stops and comes back here.
                 raised.append(problem)
@@ -132,7 +192,7 @@ class NativeProgram:
             self._raise(list(context))
 
     def _raise(self, context: list[int]) -> None:
-        fault = self._faults[context[SITE] - 1]
+        fault = self._emitted.faults[context[SITE] - 1]
         problem = fault.make(context[NUMBERS : NUMBERS + fault.numbers])
         problem.loc = fault.node.loc
         indices = context[TRIPS : TRIPS + len(fault.loops)]
