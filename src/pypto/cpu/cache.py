@@ -62,7 +62,7 @@ def key_of(*parts: str) -> str:
 
 def enabled() -> bool:
     """Whether anything may be kept at all."""
-    return _folder() is not None and _limit() > 0
+    return _folder() is not None
 
 
 def load(key: str) -> bytes | None:
@@ -122,7 +122,7 @@ def clear() -> Info:
 
 def _folder() -> str | None:
     # Who may write a folder is asked as POSIX tells it.
-    return knobs.cache_folder() if os.name == "posix" else None
+    return knobs.cache_folder() if os.name == "posix" and _limit() else None
 
 
 def _limit() -> int:

@@ -14,6 +14,7 @@ import os
 from typing import Any
 
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from pypto.cpu.target import Target, host
 
@@ -38,7 +39,11 @@ def to_object(text: str, target: Target) -> bytes:
     for name, setting in PASSES.items():
         setattr(options, name, setting)
     passes = llvm.create_pass_builder(machine, options)
-    passes.getModulePassManager().run(module, passes)
+    manager = passes.getModulePassManager()
+    manager.run(module, passes)
+    # llvmlite has a way to free this, some 50 kB, but its own classes do not find it.
+    NewPassManager._dispose(manager)
+    manager.detach()
     emitted: bytes = machine.emit_object(module)
     return emitted
 

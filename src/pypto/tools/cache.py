@@ -1,6 +1,6 @@
 """`pypto cache`: what is kept of compiled kernels between runs, and how to be rid of it.
 
-In: the switches of the environment.  Out: where the folder is and how full, as a table or as JSON
+In: the switches of the environment.  Out: where the folder is and how full, in words or as JSON
 with stable keys; or the folder without its entries.  Exit status 1 if the folder is not used since
 other users may write it.
 """
@@ -10,7 +10,6 @@ import json
 import typer
 from rich.console import Console
 from rich.markup import escape
-from rich.table import Table
 
 from pypto.cpu import cache
 from pypto.tools.gym import AsJson
@@ -29,13 +28,15 @@ def show(as_json: AsJson = False) -> None:
     if as_json:
         typer.echo(json.dumps(found._asdict(), indent=2))
     else:
-        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
-        table.add_row("folder", escape(found.folder or "none"))
-        table.add_row("entries", str(found.entries))
-        table.add_row("size", f"{megabytes(found.bytes)} of {megabytes(found.limit)}")
+        rows = {
+            "folder": escape(found.folder or "none"),
+            "entries": str(found.entries),
+            "size": f"{megabytes(found.bytes)} of {megabytes(found.limit)}",
+        }
         if found.problem:
-            table.add_row("not used", f"[yellow]{escape(found.problem)}[/]")
-        Console(highlight=False, soft_wrap=True).print(table)
+            rows["not used"] = f"[yellow]{escape(found.problem)}[/]"
+        for name, value in rows.items():
+            Console(highlight=False).print(f"[dim]{name:8}[/]  {value}", soft_wrap=True)
     raise typer.Exit(1 if found.folder and found.problem else 0)
 
 
