@@ -69,7 +69,7 @@ def compiled(op, dtype, kinds, attrs, width):
     function.ret()
     module.add(function)
     emitted = load.to_object(module.text(), host())
-    code = load.Code(name, emitted, [name])
+    code = load.Code(emitted, [name])
     types = [ctypes.c_void_p, ctypes.c_int64, *[ctypes.c_void_p] * len(params)]
     return ctypes.CFUNCTYPE(None, *types)(code.address(name)), code
 

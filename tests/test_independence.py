@@ -191,6 +191,7 @@ def test_trips_that_may_meet_run_in_order(function):
 def test_threads_change_no_value(function, monkeypatch, capfd):
     monkeypatch.setenv("PYPTO_SANITIZE", "0")
     # Every loop that may is spread, however short it is.
+    monkeypatch.setenv("PYPTO_CACHE_DIR", "off")  # whose keys do not know of this
     monkeypatch.setattr("pypto.cpu.emit._WORTH_THREADS", 0.0)
     found = []
     for interpret, threads in (("1", "1"), ("0", "1"), ("0", "3")):

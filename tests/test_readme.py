@@ -34,6 +34,7 @@ def test_programs_run_and_print_what_is_shown(name, tmp_path):
     program = tmp_path / "softmax.py"
     program.write_text("".join(blocks(name, "python")))
     switches = {k: v for k, v in os.environ.items() if not k.startswith("PYPTO_")}
+    switches["PYPTO_CACHE_DIR"] = str(tmp_path / "cache")
     done = subprocess.run(
         [sys.executable, program.name], cwd=tmp_path, env=switches, capture_output=True, text=True
     )

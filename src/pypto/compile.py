@@ -8,7 +8,7 @@
     prepare    the graph becomes machine code, or a program of NumPy steps (`PYPTO_INTERPRET`)
 
 Each stage takes what the one before left.  `until=` stops behind a stage; `PYPTO_DUMP` keeps the
-text of the graph behind each.
+text of the graph behind each, and the LLVM IR.
 """
 
 from __future__ import annotations
@@ -38,7 +38,10 @@ __all__ = ["Compiled", "Request", "TensorSpec", "World", "compile_kernel", "free
 
 
 class Program(Protocol):
-    """A graph made ready to run."""
+    """A graph made ready to run; `text` is the LLVM IR of machine code, empty for NumPy steps."""
+
+    @property
+    def text(self) -> str: ...
 
     def run(self, arrays: Sequence[np.ndarray]) -> None:
         """Run on the arrays of one call, one per tensor parameter, written in place."""
@@ -145,11 +148,17 @@ def compile_kernel(request: Request, until: str = "prepare") -> Compiled:
 
 def _dump(stage: str, compiled: Compiled) -> None:
     folder = knobs.DUMP.get()
-    if not folder or compiled.graph is None or stage in ("check", "results", "prepare"):
+    if not folder or compiled.graph is None or stage in ("check", "results"):
         return
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{compiled.graph.name}.{stage}.txt"), "w") as file:
-        file.write(to_text(compiled.graph) + "\n")
+    name, text = f"{compiled.graph.name}.{stage}.txt", ""
+    if stage != "prepare":
+        text = to_text(compiled.graph) + "\n"
+    elif compiled.program is not None:
+        name, text = f"{compiled.graph.name}.ll", compiled.program.text
+    if text:
+        os.makedirs(folder, exist_ok=True)
+        with open(os.path.join(folder, name), "w") as file:
+            file.write(text)
 
 
 def _report(compiled: Compiled) -> None:
@@ -159,3 +168,5 @@ def _report(compiled: Compiled) -> None:
         sys.stderr.write(f"[pypto] {compiled.text.name}: {times}\n")
     if level >= 3:
         sys.stderr.write(to_text(compiled.text) + "\n")
+    if level >= 4 and compiled.program is not None:
+        sys.stderr.write(compiled.program.text)

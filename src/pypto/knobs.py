@@ -76,7 +76,7 @@ DEBUG = _declare(
     "PYPTO_DEBUG",
     _level("PYPTO_DEBUG", 6),
     0,
-    "1 shows stage times, 3 the graph, our own stack frames",
+    "1 shows stage times, 3 the graph, 4 LLVM IR; our own stack frames",
 )
 INTERPRET = _declare(
     "PYPTO_INTERPRET", _flag, True, "run the NumPy meaning of kernels, not machine code", True
@@ -86,6 +86,12 @@ NUM_THREADS = _declare(
     _level("PYPTO_NUM_THREADS", 1024),
     0,
     "threads that run a kernel; 0: all cores",
+)
+CACHE_DIR = _declare(
+    "PYPTO_CACHE_DIR", str, "", "folder that keeps machine code between runs; 0: none is kept"
+)
+CACHE_MB = _declare(
+    "PYPTO_CACHE_MB", _level("PYPTO_CACHE_MB", 1 << 20), 512, "megabytes that this folder may hold"
 )
 DUMP = _declare("PYPTO_DUMP", str, "", "folder that gets one text file per stage of each compile")
 ERRORS = _declare("PYPTO_ERRORS", str, "text", "what an error prints: `text`, or `json` for tools")
@@ -106,3 +112,15 @@ SANITIZE = _declare(
     "checks while a kernel runs: uninit, poison, race, guard, nan, or all",
     True,
 )
+
+
+def cache_folder() -> str | None:
+    """Where machine code is kept between runs, as an absolute path; None: nowhere."""
+    given = CACHE_DIR.get()
+    if given:
+        return os.path.abspath(os.path.expanduser(given)) if _flag(given) else None
+    # The rule of desktops: what is no absolute path does not count.
+    home = os.environ.get("XDG_CACHE_HOME", "")
+    if not os.path.isabs(home):
+        home = os.path.expanduser("~/.cache")
+    return os.path.join(home, "pypto-anywhere") if os.path.isabs(home) else None

@@ -10,8 +10,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib
+import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
+
+# When loading the package began, in seconds since the epoch.
+BEGAN = time.time()
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ several times faster to make than a tree of objects, and what `PYPTO_DUMP` shows
 
 from __future__ import annotations
 
+import math
 import re
 import struct
 from collections.abc import Callable, Iterator, Sequence
@@ -32,6 +33,8 @@ def i64(number: int) -> Reg:
 
 def float_text(number: float) -> str:
     """A float constant, exactly: the IR spells every float by the bits of its double."""
+    if math.isnan(number):
+        number = math.nan  # one of them: the text of a graph does not tell NaNs apart
     return f"0x{struct.unpack('<Q', struct.pack('<d', number))[0]:016X}"
 
 

@@ -1,14 +1,17 @@
 """Symbolic integers as instructions.
 
 In: expressions, and the register of each run-time integer.  Out: registers of 64 bits.  What was
-computed once in a block is not computed again in the blocks behind it.  Division rounds down; a
-division by zero ends the run with the error of the interpreter, unless it stands in the arm of a
-choice that is not taken.
+computed once in a block is not computed again in the blocks behind it.  Sums, products, minima and
+maxima have no order of their own, so they get one: graphs of equal text give equal code.  Division
+rounds down; a division by zero ends the run with the error of the interpreter, unless it stands in
+the arm of a choice that is not taken.
 """
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from pypto.cpu.buffers import number
 from pypto.cpu.code import Function, Reg, i64
@@ -27,6 +30,7 @@ class Integers:
         self._divided_by_zero = divided_by_zero
         # What must hold for the code here to count: inside an arm of a choice, its condition.
         self._guards: list[Reg] = []
+        self._ranks: dict[Atom, tuple[Any, ...]] = {}
         self.code: Function | None = None
 
     def open(self) -> None:
@@ -60,12 +64,36 @@ class Integers:
             return i64(int(x))
         code = self._code()
         total = i64(0)
-        for monomial, factor in x.terms.items():
+        for _, monomial, factor in self._in_order(x):
             product = i64(factor)
             for atom in monomial:
                 product = code.mul(product, self._atom(atom))
             total = code.add(total, product)
         return code.add(total, i64(x.const))
+
+    def _in_order(self, x: Expr) -> list[tuple[Any, list[Atom], int]]:
+        """Its terms, each with its rank; what was made first comes first."""
+        terms: list[tuple[Any, list[Atom], int]] = []
+        for monomial, factor in x.terms.items():
+            atoms = sorted(monomial, key=self._rank)
+            terms.append(([self._rank(atom) for atom in atoms], atoms, factor))
+        return sorted(terms, key=lambda term: term[0])
+
+    def _rank(self, atom: Atom) -> tuple[Any, ...]:
+        """An order of atoms that follows from what they stand for, not from where they lie."""
+        if atom.op == "value":
+            reg = self.get(atom.args[0])
+            return (0, len(reg), reg)
+        if atom not in self._ranks:
+            parts = [self._structure(arg) for arg in atom.args]
+            if atom.op in ("min", "max"):
+                parts.sort()
+            digest = hashlib.blake2b(repr(parts).encode(), digest_size=12).hexdigest()
+            self._ranks[atom] = (atom.depth, atom.op, digest)
+        return self._ranks[atom]
+
+    def _structure(self, x: Expr) -> str:
+        return repr(([(rank, factor) for rank, _, factor in self._in_order(x)], x.const))
 
     def truth(self, x: SymInt) -> Reg:
         """Whether an expression is not 0, as one bit."""
@@ -105,7 +133,10 @@ class Integers:
             open_ = first if op == "and" else code.let("i1", f"xor i1 {first}, true")
             second = self._bit(self._guarded(open_, atom.args[1]))
             return self._wide(code.let("i1", f"{op} i1 {first}, {second}"))
-        a, b = (self.of(x) for x in atom.args)
+        args = list(atom.args)
+        if op in ("min", "max"):
+            args.sort(key=self._structure)
+        a, b = (self.of(x) for x in args)
         if op in _COMPARE:
             return self._wide(code.compare(_COMPARE[op], a, b))
         if op == "min":

@@ -11,6 +11,9 @@ from typing import Any, NamedTuple
 
 import llvmlite.binding as llvm
 
+# What is asked of LLVM's code generator for every target; part of the key of every object file.
+MACHINE = {"opt": 3, "reloc": "pic", "codemodel": "small", "jit": True}
+
 
 class Target(NamedTuple):
     """`vector`: bytes of one register; `registers`: how many there are; `key` names all of it."""
@@ -33,7 +36,7 @@ class Target(NamedTuple):
     def machine(self) -> Any:
         """LLVM's code generator for it."""
         return llvm.Target.from_triple(self.triple).create_target_machine(
-            cpu=self.cpu, features=self.features, opt=3, reloc="pic", codemodel="small", jit=True
+            cpu=self.cpu, features=self.features, **MACHINE
         )
 
 

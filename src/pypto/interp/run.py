@@ -28,6 +28,8 @@ from pypto.ir.types import TensorType
 class Program:
     """A graph made ready to run, with the checks of the sanitizers that are named."""
 
+    text = ""  # it has no machine code
+
     def __init__(self, graph: Graph, sanitizers: frozenset[str] = frozenset()) -> None:
         self._sanitized = SanitizedPlan(graph, sanitizers) if sanitizers else None
         plan = self._sanitized or Plan()

@@ -42,14 +42,17 @@ INFIX = {"floordiv": "//", "mod": "%", "eq": "==", "ne": "!=", "lt": "<", "le": 
 INFIX |= {"and": "and", "or": "or"}
 
 
-def to_text(graph: Graph) -> str:
-    """The text of a graph; equal graphs have equal text."""
-    return _Writer(graph).text()
+def to_text(graph: Graph, places: bool = True) -> str:
+    """The text of a graph, with the places of its nodes in the source or without; equal graphs
+    have equal text.
+    """
+    return _Writer(graph, places).text()
 
 
 class _Writer:
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, places: bool) -> None:
         self.graph = graph
+        self.places = places
         self.names: dict[Value, str] = {}
         self.taken: set[str] = set(RESERVED)
         self.storages: dict[Storage, str] = {}
@@ -76,7 +79,7 @@ class _Writer:
 
     def line(self, depth: int, text: str, loc: Loc | None = None) -> None:
         text = INDENT * depth + text
-        if loc is not None:
+        if loc is not None and self.places:
             text = f"{text.ljust(COMMENT_COLUMN - 1)} # {_place(loc)}"
         self.lines.append(text)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from pypto.tools import gym
+from pypto.tools import cache, gym
 
 app = typer.Typer(
     name="pypto",
@@ -19,6 +19,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.add_typer(gym.app, name="gym")
+app.add_typer(cache.app, name="cache")
 
 
 def show_version(wanted: bool) -> None:
