@@ -42,7 +42,7 @@ _go_on = Flag()
 
 
 def arena(size: int) -> int:
-    """The address of `size` bytes, aligned to a page, which stay this thread's for its next call."""
+    """The address of `size` bytes, aligned to a page, which this thread keeps for its next call."""
     if _thread.memory.nbytes < size + _PAGE:
         _thread.memory = np.empty(size + _PAGE, np.uint8)
     start: int = _thread.memory.__array_interface__["data"][0]
