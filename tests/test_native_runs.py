@@ -141,6 +141,27 @@ def test_memory_of_a_parallel_loop():
     assert "in iteration i = 0, j = 300" in problem.text
 
 
+# --- pieces ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("first", "second"), [(2, 3), (2, 2), (1, 3), (0, 0)])
+def test_pieces_that_leave_a_hole_are_refused(first, second):
+    @pypto.frontend.jit
+    def kernel(n: N, x: ANY, out: ANY):
+        pypto.set_vec_tile_shapes(8, 8)
+        a = pypto.view(x, [2, 4], [0, 0], valid_shape=[n[0], 3])
+        b = pypto.view(x, [3, 4], [2, 0], valid_shape=[n[1], 4])
+        out[:] = pypto.concat([a, b], 0)
+
+    x = np.arange(20, dtype=F32).reshape(5, 4)
+    both = Both(kernel, words(2, 3), x, x)
+    _, problem = both.run(words(first, second), x, np.zeros_like(x))
+    if (first, second) == (2, 3):
+        assert problem is None
+    else:
+        assert f"concat(): {first + second} of 5 elements are valid on axis 0" in problem.text
+
+
 # --- prints --------------------------------------------------------------------------------------
 
 

@@ -12,6 +12,7 @@ from pypto.cpu.code import Reg, i64
 from pypto.cpu.emission import Emission
 from pypto.cpu.lanes import FP64, INT64, MEMORY, Lane
 from pypto.cpu.nest import Cursor, Walked, walk
+from pypto.ir import faults
 from pypto.ir.dtype import Element, scalar
 from pypto.ir.graph import Node
 
@@ -76,9 +77,19 @@ def _expand(e: Emission, node: Node) -> None:
 
 def _concat(e: Emission, node: Node) -> None:
     dim, result = node.attrs["dim"], node.result
+    pieces = node.arguments()[0]
+    filled = i64(0)
+    for piece in pieces:
+        filled = e.code.add(filled, e.valid(piece)[dim])
+    whole = e.ints.of(result.tensor.shape[dim])
+    if filled != whole:
+        e.fault(
+            e.code.compare("ne", filled, whole),
+            (filled, whole),
+            lambda found: faults.hole_in_concat(dim, *found),
+        )
     target, extents = e.make(result), list(e.valid(result))
     start = 0
-    pieces = node.arguments()[0]
     for piece in pieces:
         size = piece.tensor.shape[dim]
         offsets = [i64(0)] * len(extents)

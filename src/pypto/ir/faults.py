@@ -230,6 +230,16 @@ def no_memory(dtype: DataType, shape: Sequence[int]) -> PyptoError:
     )
 
 
+def hole_in_concat(dim: int, filled: int, size: int) -> PyptoError:
+    """The error of pieces that do not fill the axis along which they are put together."""
+    return error(
+        ValueError,
+        f"concat(): {filled} of {size} elements are valid on axis {dim}; pieces must be fully "
+        "valid along it",
+        fix="pypto.fillpad the pieces first",
+    )
+
+
 def past_input(op: str, name: str, n: int, axis: int, size: int) -> PyptoError:
     """The error of valid extents beyond those of the tensor that is written."""
     return error(

@@ -14,6 +14,7 @@ import numpy as np
 from pypto.errors import error
 from pypto.ir import sym
 from pypto.ir.declare import declare
+from pypto.ir.faults import hole_in_concat
 from pypto.ir.handle import Tensor
 from pypto.ir.op import Arg, Attrs, Family, Op, Out, all_valid, same_shape, same_valid
 from pypto.ir.sym import SymInt
@@ -181,13 +182,9 @@ def _partial(index: int, dim: int, valid: SymInt, size: SymInt) -> Exception:
 
 def _concat(pieces: list[Array], dim: int, out: Out) -> Array:
     # Extents that are known only now: the pieces must fill the axis.
-    if sum(p.shape[dim] for p in pieces) != out.shape[dim]:
-        raise error(
-            ValueError,
-            f"concat(): valid extents {[p.shape[dim] for p in pieces]} on axis {dim} do not fill "
-            f"{out.shape[dim]}; pieces must be fully valid along it",
-            fix="pypto.fillpad the pieces first",
-        )
+    filled = sum(p.shape[dim] for p in pieces)
+    if filled != out.shape[dim]:
+        raise hole_in_concat(dim, filled, out.shape[dim])
     box = [slice(n) for n in out.valid]
     box[dim] = slice(None)
     return np.concatenate([p[tuple(box)] for p in pieces], axis=dim)
