@@ -93,16 +93,17 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return Failed()
     busy, trace.busy = trace.busy, True
     try:
-        return _as_failed(function(*args, **kwargs))
+        return as_failed(function(*args, **kwargs))
     except PyptoError:
         return Failed()
     finally:
         trace.busy = busy
 
 
-def _as_failed(result: Any) -> Any:
+def as_failed(result: Any) -> Any:
+    """The same with a failed value for each tensor in it."""
     if isinstance(result, (list, tuple)):
-        return [_as_failed(item) for item in result]
+        return [as_failed(item) for item in result]
     return Failed(result.value().tensor) if hasattr(result, "__pypto_tensor__") else result
 
 
@@ -138,7 +139,7 @@ def reads_attribute() -> bool:
     return place.instruction(frame)[0] in ("LOAD_ATTR", "LOAD_METHOD")
 
 
-_NO_FURTHER = "nothing behind an error can be traced"
+NO_FURTHER = "nothing behind an error can be traced"
 
 
 class Conflict:
@@ -153,7 +154,7 @@ class Conflict:
 
     def _fail(self, *args: Any, **kwargs: Any) -> Any:
         if self.told:
-            raise Stopped(_NO_FURTHER)
+            raise Stopped(NO_FURTHER)
         # Where the user's own code catches it, it is none of the findings.
         object.__setattr__(self, "told", not place.is_caught())
         raise error(TypeError, self.text, fix=self.fix)
@@ -223,7 +224,7 @@ class Failed(Conflict):
         return Failed.poses_as
 
     def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Stopped(_NO_FURTHER)
+        raise Stopped(NO_FURTHER)
 
     def _use(self, *args: Any, **kwargs: Any) -> Any:
         return Failed()
@@ -288,6 +289,8 @@ def any_failed(item: Any) -> bool:
     kind = type(item)
     if kind is Failed or kind is Conflict:
         return bool(item.told)
+    if kind is Failed.poses_as:
+        return place.current.trace is not None and place.current.trace.is_gone(item._storage)
     if kind is list or kind is tuple:
         return any(any_failed(part) for part in item)
     if kind is dict:

@@ -115,9 +115,11 @@ class SymbolicScalar:
         return self._expr.const
 
     def is_unknown(self) -> bool:
-        """Whether it depends on an element whose read has failed."""
+        """Whether it depends on an element whose read has failed, or on what is out of reach."""
         trace = place.current.trace
-        return trace is not None and not trace.unknown.isdisjoint(self._expr.leaves())
+        return trace is not None and any(
+            leaf in trace.unknown or trace.is_gone(leaf) for leaf in self._expr.leaves()
+        )
 
     def _not_concrete(self) -> NoReturn:
         if self.is_unknown():

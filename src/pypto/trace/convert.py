@@ -82,6 +82,11 @@ class Converter(ast.NodeTransformer):
         self.shared: list[str] = []
         # Names of it that functions nested in it read.
         self.captured: set[str] = set()
+        # Loops and branches of it around the statement at hand, outermost first: what they are, and
+        # the names that hold their regions (a `while` has none).
+        self.around: list[tuple[str, str]] = []
+        # The name that holds what a refused `return` of it stands for, where it has one.
+        self.refused = ""
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -150,7 +155,7 @@ class Converter(ast.NodeTransformer):
             self._note("for-else", node)
         region = self._temporary()
         iterable = self.visit(node.iter)
-        body = self._block(node.body)
+        body = self._inside("for", region, node.body)
         orelse = self._block(node.orelse)
         enter = ast.Assign(
             [_name(region, True)], _runtime("loop", iterable, self._site(site), _locals())
@@ -176,8 +181,8 @@ class Converter(ast.NodeTransformer):
         )
         region = self._temporary()
         test = self.visit(node.test)
-        body = self._block(node.body)
-        orelse = self._block(node.orelse)
+        body = self._inside("if", region, node.body)
+        orelse = self._inside("if", region, node.orelse)
         enter = ast.Assign(
             [_name(region, True)], _runtime("branch", test, self._site(site), _locals())
         )
@@ -195,7 +200,7 @@ class Converter(ast.NodeTransformer):
         if node.orelse:
             self._note("while-else", node)
         node.test = _at(_runtime("while_test", self.visit(node.test)), node.test)
-        node.body = self._block(node.body)
+        node.body = self._inside("while", "", node.body)
         node.orelse = self._block(node.orelse)
         return node
 
@@ -220,24 +225,67 @@ class Converter(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> Any:
         if self.depth == 0:
             self._note("return", node)
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        instead: list[ast.stmt] = []
+        if node.value is not None and self.around:
+            self.refused = self.refused or self._temporary()
+            value = _runtime("refused", copy.deepcopy(node.value))
+            instead = [ast.Assign([_name(self.refused, True)], value)]
+        return self._jump(node, [region for _, region in self.around], instead)
+
+    def visit_Break(self, node: ast.Break | ast.Continue) -> Any:
+        kinds = [kind for kind, _ in self.around]
+        loop = max(i for i, kind in enumerate(kinds) if kind != "if")
+        return self._jump(node, [region for _, region in self.around[loop:]])
+
+    visit_Continue = visit_Break
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        self.generic_visit(node)
+        return self._jump(node, [region for kind, region in self.around if kind == "if"])
+
+    def _jump(
+        self, node: ast.stmt, out_of: Sequence[str], instead: Sequence[ast.stmt] = ()
+    ) -> ast.stmt:
+        """A jump that is made unless it leaves a dynamic region; that is told already."""
+        regions = [_name(region) for region in out_of if region]
+        if not regions:
+            return node
+        jump = ast.If(_runtime("leaves", *regions), [node], list(instead))
+        made: ast.stmt = _at(jump, node)
+        return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        outer = self.shared, self.captured
+        outer = self.shared, self.captured, self.around, self.refused
         self._enter(node.body)
         self.depth += 1
         self.generic_visit(node)
         self.depth -= 1
-        self.shared, self.captured = outer
+        self._leave(node)
+        self.shared, self.captured, self.around, self.refused = outer
         return node
 
     def _enter(self, body: Sequence[ast.stmt]) -> None:
         self.shared, self.captured = names.rebound_inside(body), names.captured(body)
+        self.around, self.refused = [], ""
+
+    def _leave(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Let a function whose `return` was refused give something all the same."""
+        if self.refused:
+            nothing = ast.Assign([_name(self.refused, True)], ast.Constant(None))
+            node.body.insert(0, _at(nothing, node))
+            node.body.append(_at(ast.Return(_name(self.refused)), node))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         if isinstance(node.ctx, ast.Store):
             self._note("a starred target", node)
         return self.generic_visit(node)
+
+    def _inside(self, kind: str, region: str, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        self.around.append((kind, region))
+        out = self._block(body)
+        self.around.pop()
+        return out
 
     def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
@@ -336,6 +384,7 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
         ]
         converter._enter(tree.body)
         tree.body = converter._block(tree.body)
+        converter._leave(tree)
         # Under its own name the function would hide a global that it calls, itself above all.
         tree.name = _INNER
         inner = tree

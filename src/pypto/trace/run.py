@@ -30,6 +30,7 @@ from pypto.errors import (
 )
 from pypto.ir import build, options, sym
 from pypto.ir.dtype import DataType
+from pypto.ir.findings import Failed, as_failed
 from pypto.ir.graph import Graph, Storage, Value, int_value
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar, operand
@@ -95,6 +96,17 @@ class Runtime:
         if is_symbolic(test):
             return Branch(test, convert.SITES[site], sys._getframe(1), names)
         return _TRUE if truth(test) else _FALSE
+
+    def leaves(self, *regions: Any) -> bool:
+        """Whether a jump leaves these loops and branches, which must be ordinary Python."""
+        dynamic = [region for region in regions if region.dynamic]
+        if dynamic:
+            dynamic[-1].skip()
+        return not dynamic
+
+    def refused(self, value: Any) -> Any:
+        """What a function gives whose `return` cannot be."""
+        return Failed() if is_symbolic(value) else as_failed(value)
 
     def while_test(self, test: Any) -> bool:
         if is_symbolic(test):
@@ -443,6 +455,7 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
             continue
         except Exception as cause:
             trace.findings.append(located(cause))
+            trace.forget_skipped()
         finally:
             options.use(saved)
         if trace.findings:
