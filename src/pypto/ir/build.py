@@ -16,7 +16,7 @@ from typing import Any
 from pypto import knobs
 from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, Stopped, error, warn
 from pypto.ir import options, sym
-from pypto.ir.findings import NO_FURTHER, keep
+from pypto.ir.findings import NO_FURTHER, keep, storage_of
 from pypto.ir.findings import Conflict as Conflict
 from pypto.ir.findings import is_failed as is_failed
 from pypto.ir.findings import settle as settle
@@ -78,6 +78,10 @@ class Trace:
         self.choices: list[Any] = []
         # Errors found so far whose ops were passed over, to be reported together.
         self.findings: list[PyptoError] = []
+        # Tensors that an op which has failed may have been meant to write.
+        self.doubtful: set[Storage] = set()
+        # What loops carry under a name, and the memory that it was made from.
+        self.carried_from: dict[Storage, Storage] = {}
         # Regions whose rest a refused jump would have left out, and the findings before that rest.
         self.skipped: dict[Any, int] = {}
         # Whether an op of the user's is running: the ops that it is written with raise to it.
@@ -206,8 +210,23 @@ class Trace:
                 pending.extend(part.values())
             elif isinstance(part, SymbolicScalar):
                 self.left.update(part._expr.leaves())
-            elif getattr(part, "_storage", None) is not None:
-                self.left.add(part._storage)
+            elif (storage := storage_of(part)) is not None:
+                self.left.add(storage)
+
+    def doubt(self, given: Any) -> None:
+        """Note the tensors among what a failed op was given: whether they are written is open."""
+        pending = [given]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, (list, tuple)):
+                pending.extend(part)
+            elif isinstance(part, dict):
+                pending.extend(part.values())
+            else:
+                storage = storage_of(part)
+                while storage is not None:
+                    self.doubtful.add(storage)
+                    storage = self.carried_from.get(storage)
 
     def is_gone(self, item: Storage | Value) -> bool:
         """Whether it was left in an object by a region that is closed by now."""

@@ -202,6 +202,7 @@ class Loop(Opened):
         finally:
             trace.scope = self.scope
         storage = Storage(kind_of(item), name)
+        trace.carried_from[storage] = item._storage
         param = trace.loop_param(self.scope, init, storage)
         self.scope.versions[storage] = param
         self.slots[param] = (init, None)

@@ -7,7 +7,6 @@ it hands control flow over to regions where a value is symbolic, and is plain Py
 
 from __future__ import annotations
 
-import ast
 import builtins
 import functools
 import linecache
@@ -25,7 +24,6 @@ from pypto.errors import (
     ParserError,
     PyptoError,
     adopt,
-    collected,
     error,
 )
 from pypto.ir import build, options, sym
@@ -40,7 +38,7 @@ from pypto.trace import convert, source
 from pypto.trace.branches import Branch, Choice
 from pypto.trace.carry import Loop
 from pypto.trace.loops import LoopRange
-from pypto.trace.names import walk_here
+from pypto.trace.names import name_stores
 from pypto.trace.regions import UNBOUND
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
@@ -428,11 +426,21 @@ class TensorSpec:
 
 @dataclass(eq=False)
 class Traced:
-    """A graph, the functions whose text made it, and the parameters that the kernel rebinds."""
+    """A graph, the functions whose text made it, and what became of the parameters' names.
+
+    `rebound` has the places where a tensor parameter's name is stored, `unread` those of them that
+    no later text reads.  `findings` are the mistakes of the kernel; with any, the graph lacks what
+    failed, and the tensors that this may have been meant to write are `doubtful`.  It is `whole`
+    unless the trace had to stop on the way.
+    """
 
     graph: Graph
     functions: list[FunctionType]
     rebound: dict[str, list[Loc]]
+    unread: set[Loc]
+    findings: list[PyptoError]
+    doubtful: set[Storage]
+    whole: bool
 
 
 def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[str, Any]) -> Traced:
@@ -440,6 +448,7 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
     carried: frozenset[tuple[int, int]] = frozenset()
     printed = 0
     while True:
+        whole = True
         trace = build.Trace(function.__name__, carried)
         trace.entry = function
         trace.printed = printed
@@ -454,18 +463,26 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
             printed = max(printed, trace.prints)
             continue
         except Exception as cause:
+            whole = False
             trace.findings.append(located(cause))
             trace.forget_skipped()
         finally:
             options.use(saved)
-        if trace.findings:
-            raise collected(trace.findings)
         trace.graph.loc = Loc(
             function.__code__.co_filename,
             function.__code__.co_firstlineno,
             function=trace.graph.name,
         )
-        return Traced(trace.graph, list(trace.functions), _rebound(function, specs))
+        rebound, unread = _rebound(function, specs)
+        return Traced(
+            trace.graph,
+            list(trace.functions),
+            rebound,
+            unread,
+            trace.findings,
+            trace.doubtful,
+            whole,
+        )
 
 
 def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
@@ -496,18 +513,25 @@ def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
     return handles
 
 
-def _rebound(function: FunctionType, specs: list[TensorSpec]) -> dict[str, list[Loc]]:
-    """Tensor parameters whose names the kernel stores, with the places of the stores."""
-    tree = source.find(function.__code__)
+def _rebound(
+    function: FunctionType, specs: list[TensorSpec]
+) -> tuple[dict[str, list[Loc]], set[Loc]]:
+    """Tensor parameters whose names the kernel stores, with the places of the stores, and which of
+    these nothing reads.
+    """
+    code = function.__code__
+    tree = source.find(code)
     body = tree.body if isinstance(tree.body, list) else []
     names = {s.name for s in specs}
     found: dict[str, list[Loc]] = {}
-    for node in walk_here(body):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
-            code = function.__code__
-            place = source.loc_of(node, code.co_filename, code.co_name)
-            found.setdefault(node.id, []).append(place)
-    return found
+    unread: set[Loc] = set()
+    for store, is_read in name_stores(body):
+        if store.id in names:
+            place = source.loc_of(store, code.co_filename, code.co_name)
+            found.setdefault(store.id, []).append(place)
+            if not is_read:
+                unread.add(place)
+    return found, unread
 
 
 def located(cause: Exception) -> PyptoError:
