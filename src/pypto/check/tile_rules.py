@@ -35,10 +35,10 @@ def unset_tiles(nodes: Iterable[Node]) -> list[PyptoError]:
 def _unset(node: Node, setter: str, entries: str) -> PyptoError:
     return error(
         ValueError,
-        f"tile shape not set for {node.op.name}; call {setter}()",
+        f"tile shape not set for {node.op.name}; call {setter}() at the start of the kernel",
         code="F21004",
         loc=node.loc,
-        fix=f"pypto.{setter}({entries}) at the start of the kernel",
+        fix=f"pypto.{setter}({entries})",
         kind=FeError,
     )
 
