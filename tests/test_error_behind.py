@@ -309,219 +309,93 @@ def test_a_name_that_cannot_be_carried_hides_nothing():
     assert told(kernel) == ["loop", "behind"]
 
 
-# --- late checks ---------------------------------------------------------------------------------
+# --- names ---------------------------------------------------------------------------------------
 
 
-def test_late_checks_are_told_with_the_rest():
-    @pypto.jit
-    def kernel(a: F32, out: F32, other: F32):
-        one = pypto.tensor([16, 32], DT)
-        two = pypto.tensor([16, 32], DT)
-        squares = (a * a).sum(-1, keepdim=True)  # <- vec
-        out[:] = a + one  # <- one
-        out[:] = two * squares + one  # <- two
-        out[:] = a.sum(4)  # <- axis
-        product = pypto.matmul(a, a, DT, b_trans=True)  # <- cube
-        other = product.exp()  # <- rebound
+def test_a_name_without_a_value_hides_nothing():
+    def helper(a):
+        later = a
+        return latr * later  # <- helper  # noqa: F821
 
-    found = messages(kernel, ramp(), blank(), blank(16, 16))
-    assert found == [
-        (
-            "vec",
-            "ValueError",
-            "F21004",
-            "a * a",
-            "tile shape not set for mul; call set_vec_tile_shapes() at the start of the kernel",
-        ),
-        (
-            "one",
-            "ValueError",
-            "F40000",
-            "a + one",
-            "`one` is read but never written before: its elements hold no value",
-        ),
-        (
-            "two",
-            "ValueError",
-            "F40000",
-            "two * squares",
-            "`two` is read but never written before: its elements hold no value",
-        ),
-        (
-            "axis",
-            "IndexError",
-            "F00008",
-            "a.sum(4)",
-            "sum(): dim=4 is no axis of a tensor of rank 2; allowed -2..1",
-        ),
-        (
-            "cube",
-            "ValueError",
-            "F21004",
-            "pypto.matmul(a, a, DT, b_trans=True)",
-            "tile shape not set for matmul; call set_cube_tile_shapes() at the start of the kernel",
-        ),
-        (
-            "rebound",
-            "ValueError",
-            "F00002",
-            "other",
-            "output parameter `other` is never written: rebinding the name does not write the "
-            "tensor; use `other[:] = …`",
-        ),
-    ]
-
-
-def test_late_checks_are_told_together_where_nothing_else_is_wrong():
-    @pypto.jit
-    def kernel(a: F32, out: F32, other: F32):
-        out[:] = a * 2.0  # <- vec
-        other = a  # <- rebound
-
-    assert told(kernel, ramp(), blank(), blank()) == ["vec", "rebound"]
-
-
-def test_what_a_failed_op_may_have_written_counts_as_written():
-    def fill(t, n):
-        t.fil_(n)  # <- method
-
-    @pypto.jit
-    def kernel(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        one, two, three, four, five = (pypto.tensor([16, 32], DT) for _ in range(5))
-        one[:] = a.sum(4)  # <- sum
-        two[0:1] = 1.0  # <- number
-        pypto.no_such_copy(a, three)  # <- function
-        fill(four, 0.0)
-        for _ in pypto.loop(2):
-            five[:] = five.sum(5)  # <- loop
-            five = five + 1.0
-        out[:] = one + two + three + four + five
-
-    assert told(kernel) == ["method", "sum", "number", "function", "loop"]
-
-
-def test_an_output_that_a_failed_op_was_to_write_counts_as_written():
-    @pypto.jit
-    def kernel(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = a.sum(4)  # <- sum
-
-    assert told(kernel) == ["sum"]
-
-
-def test_a_wrong_tile_shape_is_none_that_is_missing():
     @pypto.jit
     def kernel(a: F32, n: I32, out: F32):
-        pypto.set_vec_tile_shapes(n[0], 32)  # <- vec
-        pypto.set_cube_tile_shapes(16, 16, 16)  # <- cube
-        pypto.set_pass_options(no_such=1)  # <- option
-        out[:] = pypto.matmul(a, a, DT, b_trans=True)
-        out[:] = a.sum(4)  # <- sum
+        pypto.set_vec_tile_shapes(16, 32)
+        out[:] = a * scale + no_such_function(a)  # <- globals  # noqa: F821
+        for i in pypto.loop(TRIPS):  # <- bound  # noqa: F821
+            total += a  # <- augmented  # noqa: F821
+            out[:] = before + math.sqrt(2.0)  # <- local  # noqa: F821
+            before = a.sum(4)  # <- axis
+        if n[0] > 9:
+            once = a
+        out[:] = once + helper(a)
+        if out is a:
+            never = 1
+        out[:] = a * never  # <- never
+        with no_such_setting():  # <- with  # noqa: F821
+            out[:] = a.sum(5)  # <- behind
 
-    assert told(kernel, ramp(), ints(1), blank(16, 16)) == ["vec", "cube", "option", "sum"]
+    def mark(line):
+        return line.partition("  #")[0]
 
-
-@pytest.mark.parametrize("rank, entries", [(1, "64"), (2, "32, 64"), (4, "1, 1, 32, 64")])
-def test_a_missing_tile_shape_is_asked_for_once_and_by_rank(rank, entries):
-    @pypto.jit
-    def kernel(a: F32, out: F32):
-        t = a + 1.0  # <- no tile
-        for _ in pypto.loop(2):
-            t = t * 2.0
-        out[:] = t.exp()
-
-    shape = [2] * rank
-    error = refused(
-        lambda: kernel(torch.ones(shape), torch.ones(shape)),
-        "no tile",
-        "tile shape not set for add; call set_vec_tile_shapes() at the start of the kernel",
-        under="a + 1.0",
-        code="F21004",
-        builtin=ValueError,
-        fix=...,
+    found = told_in_full(kernel, ramp(), ints(1), blank())
+    assert [(mark(m), under(f)) for m, f in found if isinstance(f, NameError)] == [
+        ("helper", "latr"),
+        ("globals", "scale"),
+        ("globals", "no_such_function"),
+        ("bound", "TRIPS"),
+        ("augmented", "total"),
+        ("local", "before"),
+        ("local", "math"),
+        ("never", "never"),
+        ("with", "no_such_setting"),
+    ]
+    assert [mark(m) for m, f in found if not isinstance(f, NameError)] == ["axis", "behind"]
+    texts = {under(f): (f.text, f.fix) for _, f in found}
+    assert texts["latr"] == ("name 'latr' is not defined; did you mean `later`?", "later")
+    assert texts["TRIPS"] == (
+        "name 'TRIPS' is not defined",
+        "bind `TRIPS` before this line, or import it",
     )
-    assert error.fix == f"pypto.set_vec_tile_shapes({entries})"
-
-
-# --- rebound parameters --------------------------------------------------------------------------
-
-REBOUND = (
-    "output parameter `out` is rebound to a value that nothing reads: rebinding the name does not "
-    "write the tensor; use `out[:] = …`"
-)
-
-
-def rebound_refused(kernel, mark):
-    refused(
-        lambda: kernel(ramp(), blank()),
-        mark,
-        REBOUND,
-        under="out",
-        code="F00002",
-        builtin=ValueError,
-        fix="out[:] = …",
+    assert texts["total"] == (
+        "cannot access local variable 'total' where it is not associated with a value",
+        "bind the name before it is read; before a pypto.loop if a later trip reads it",
     )
 
 
-def test_an_output_rebound_after_it_was_written():
-    @pypto.jit
-    def computed(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = a
-        out = a * 2.0  # <- computed
+def test_names_that_get_a_value_in_time_are_no_mistake():
+    def late():
+        return number + SHIFT  # noqa: F821
 
-    @pypto.jit
-    def alias(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = a
-        out = a  # <- alias
-
-    @pypto.jit
-    def augmented(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = pypto.exp(a)
-        out /= a.sum(-1, keepdim=True)  # <- augmented
-
-    @pypto.jit
-    def swapped(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = a + 1.0
-        a, out = out, a  # <- swapped
-        a = a + 1.0
-
-    for kernel, mark in ((computed, "computed"), (alias, "alias"), (augmented, "augmented")):
-        rebound_refused(kernel, mark)
-    rebound_refused(swapped, "swapped")
-
-
-def test_a_parameter_may_be_rebound_for_reading():
     @pypto.jit
     def kernel(a: F32, out: F32):
         pypto.set_vec_tile_shapes(16, 32)
-        for _ in range(2):
-            out[:] = a + 1.0
-            a, b = (a + out), a
-        kept = out
-        out = a - b
-        kept[:] = out
-        for _ in pypto.loop(1):
-            out = out + 1.0
-            later = lambda: out  # noqa: B023
-        kept[:] = later()
 
-    out = blank()
-    kernel(ramp(), out)
-    assert torch.equal(out, 2 * ramp() + 3)
+        class Local:
+            factor = 2.0
+            twice = factor * 1.0
 
+        for k in range(2):
+            if k:
+                out[:] = (first + late()) * Local.twice
+            else:
+                first = a
+        try:
+            out[:] = not_there  # noqa: F821
+        except NameError:
+            out[:] = out + sum([j for j in range(3)])
+        try:
+            missing += 1  # noqa: F821
+        except UnboundLocalError:
+            missing = 1.0
+        del first
+        first = out * missing
+        out[:] = first
 
-def test_an_input_bound_to_what_nothing_uses_warns():
-    @pypto.jit
-    def kernel(a: F32, out: F32):
-        pypto.set_vec_tile_shapes(16, 32)
-        out[:] = a
-        a = a * 2.0
-
-    text = "`a` is bound to a value that nothing uses; binding the name of a parameter does not"
-    with pytest.warns(pypto.error.PyptoWarning, match=text):
-        kernel(ramp(), blank())
+    number = 1.0
+    globals()["SHIFT"] = 2.0
+    try:
+        out = blank()
+        kernel(ramp(), out)
+    finally:
+        del globals()["SHIFT"]
+    assert torch.equal(out, (ramp() + 3) * 2 + 3)

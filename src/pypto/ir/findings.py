@@ -186,7 +186,9 @@ _EXPRESSIONS = (
     "call getitem setitem setattr add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv "
     "mod rmod pow rpow matmul rmatmul and rand or ror neg pos invert lt le gt ge eq ne"
 )
-_DECISIONS = "iter len contains bool int float index hash enter str format"
+_DECISIONS = (
+    "iter len contains bool int float index hash enter str format instancecheck subclasscheck"
+)
 for _names, _method in ((_EXPRESSIONS, "_use"), (_DECISIONS, "_fail")):
     for _name in _names.split():
         setattr(Conflict, f"__{_name}__", _dispatch(f"__{_name}__", _method))

@@ -8,8 +8,9 @@ symbolic values can take over there.  Everything else remains ordinary Python.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -65,6 +66,15 @@ def _method(object: str, method: str, *args: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(_name(object), method, ast.Load()), list(args), [])
 
 
+def _read(id: str) -> ast.Call:
+    """The value of a name, read where it can be told that there is none."""
+    return _runtime("name", ast.Constant(id), ast.Lambda(_no_arguments(), _name(id)))
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments([], [], None, [], [], None, [])
+
+
 def _locals() -> ast.Call:
     return _runtime("locals")
 
@@ -72,9 +82,13 @@ def _locals() -> ast.Call:
 class Converter(ast.NodeTransformer):
     """Rewrites the body of one function and of the functions nested in it."""
 
-    def __init__(self, file: str, function: str) -> None:
+    def __init__(self, file: str, function: str, undefined: set[str]) -> None:
         self.file = file
         self.function = function
+        # Names that have no value anywhere, and those of the function at hand that may have none
+        # yet: to read one is a mistake that is told like any other.
+        self.undefined = undefined
+        self.unsure: set[str] = set()
         self.count = 0
         self.notes: list[tuple[str, Loc]] = []
         self.depth = 0
@@ -256,18 +270,26 @@ class Converter(ast.NodeTransformer):
         return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        outer = self.shared, self.captured, self.around, self.refused
-        self._enter(node.body)
+        outer = self.shared, self.captured, self.around, self.refused, self.unsure
+        self._enter(node)
         self.depth += 1
         self.generic_visit(node)
         self.depth -= 1
         self._leave(node)
-        self.shared, self.captured, self.around, self.refused = outer
+        self.shared, self.captured, self.around, self.refused, self.unsure = outer
         return node
 
-    def _enter(self, body: Sequence[ast.stmt]) -> None:
-        self.shared, self.captured = names.rebound_inside(body), names.captured(body)
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        # Names of a class body cannot be read from the inner function that reads unsure ones.
+        outer, self.unsure = self.unsure, set()
+        self.generic_visit(node)
+        self.unsure = outer
+        return node
+
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.shared, self.captured = names.rebound_inside(node.body), names.captured(node.body)
         self.around, self.refused = [], ""
+        self.unsure = names.unsure(node)
 
     def _leave(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         """Let a function whose `return` was refused give something all the same."""
@@ -294,7 +316,31 @@ class Converter(ast.NodeTransformer):
             out.extend(new if isinstance(new, list) else [new])
         return out
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        target = node.target
+        self.generic_visit(node)
+        if not isinstance(target, ast.Name) or target.id not in self.unsure:
+            return node
+        return [_at(ast.Assign([_name(target.id, True)], _read(target.id)), target), node]
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        written = ast.unparse(node.value)
+        self.generic_visit(node)
+        extents = node.value
+        if isinstance(node.ctx, ast.Load) or not isinstance(extents, ast.Attribute):
+            return node
+        if extents.attr in ("shape", "valid_shape"):
+            details = ast.Constant(extents.attr), ast.Constant(written)
+            node.value = _at(_runtime("extents", extents.value, *details), node)
+        return node
+
     # -- expressions ------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        is_read = isinstance(node.ctx, ast.Load)
+        if is_read and (node.id in self.undefined or node.id in self.unsure):
+            return _at(_read(node.id), node)
+        return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         self._note("`:=`", node)
@@ -336,9 +382,8 @@ class Converter(ast.NodeTransformer):
         if len(node.ops) == 1:
             return node
         ops = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
-        empty = ast.arguments([], [], None, [], [], None, [])
         operands = [
-            _at(ast.Lambda(copy.deepcopy(empty), operand), operand)
+            _at(ast.Lambda(_no_arguments(), operand), operand)
             for operand in (node.left, *node.comparators)
         ]
         return _at(_runtime("chain", ops, *operands), node)
@@ -364,10 +409,11 @@ def _mangled(tree: ast.AST, code: CodeType) -> None:
                 setattr(node, attribute, f"_{owner}{name}")
 
 
-def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
+def _compile(code: CodeType, space: Mapping[str, Any]) -> tuple[CodeType, list[tuple[str, Loc]]]:
     tree = copy.deepcopy(source.find(code))
     _mangled(tree, code)
-    converter = Converter(code.co_filename, code.co_name)
+    known = {*code.co_freevars, *space, *dir(builtins)}
+    converter = Converter(code.co_filename, code.co_name, names.undefined(tree, known))
     if isinstance(tree, ast.Lambda):
         tree.body = converter.visit(tree.body)
         inner: ast.stmt = _at(ast.Return(tree), tree)
@@ -382,7 +428,7 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
         arguments.kw_defaults = [
             None if d is None else _at(ast.Constant(None), d) for d in arguments.kw_defaults
         ]
-        converter._enter(tree.body)
+        converter._enter(tree)
         tree.body = converter._block(tree.body)
         converter._leave(tree)
         # Under its own name the function would hide a global that it calls, itself above all.
@@ -421,7 +467,7 @@ def convert(function: FunctionType, runtime: Any) -> tuple[FunctionType, list[tu
     """The converted twin of a function, with its globals, defaults and closure, and its notes."""
     code = function.__code__
     if code not in _cache:
-        _cache[code] = _compile(code)
+        _cache[code] = _compile(code, function.__globals__)
     new, notes = _cache[code]
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     cells[RUNTIME] = CellType(runtime)

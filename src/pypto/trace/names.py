@@ -8,7 +8,7 @@ name that they read late counts as read where they are made.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from typing import Any
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
@@ -104,6 +104,33 @@ def name_stores(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.Name, bool]]:
 
 def _end(node: Any) -> tuple[int, int]:
     return node.end_lineno, node.end_col_offset
+
+
+def undefined(tree: ast.AST, known: Container[str]) -> set[str]:
+    """Names that the code reads and that nothing in it binds, save those `known` elsewhere."""
+    bound: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            bound.update(node.names)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            bound.add(node.rest)
+        elif isinstance(getattr(node, "name", None), str):
+            # Functions, classes, exceptions that are caught, patterns that match.
+            bound.add(node.name)  # type: ignore[attr-defined]
+    return {name for name in read - bound if name not in known}
+
+
+def unsure(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Local names of a function that it may read before it binds them."""
+    arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    return (exposed(function.body)[0] & set(stored(function.body))) - arguments
 
 
 def rebound_inside(body: Sequence[ast.AST]) -> list[str]:

@@ -14,6 +14,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -23,14 +24,14 @@ from pypto.errors import (
     Loc,
     ParserError,
     PyptoError,
-    adopt,
     error,
 )
 from pypto.ir import build, options, sym
 from pypto.ir.dtype import DataType
-from pypto.ir.findings import Failed, as_failed
+from pypto.ir.findings import Failed, any_failed, as_failed, keep, storage_of
 from pypto.ir.graph import Graph, Storage, Value, int_value
 from pypto.ir.handle import Tensor
+from pypto.ir.place import is_caught
 from pypto.ir.scalar import SymbolicScalar, operand
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TileOpFormat, full
@@ -38,6 +39,7 @@ from pypto.trace import convert, source
 from pypto.trace.branches import Branch, Choice
 from pypto.trace.carry import Loop
 from pypto.trace.loops import LoopRange
+from pypto.trace.mistakes import fixed_extents, located, own_words, without_value
 from pypto.trace.names import name_stores
 from pypto.trace.regions import UNBOUND
 
@@ -106,6 +108,12 @@ class Runtime:
         """What a function gives whose `return` cannot be."""
         return Failed() if is_symbolic(value) else as_failed(value)
 
+    def extents(self, owner: Any, attribute: str, written: str) -> Any:
+        """`owner.shape` where an entry of it is set; those of a tensor are a list of their own."""
+        if storage_of(owner) is not None:
+            keep(fixed_extents(attribute, written))
+        return getattr(owner, attribute)
+
     def while_test(self, test: Any) -> bool:
         if is_symbolic(test):
             raise error(
@@ -116,6 +124,8 @@ class Runtime:
         return truth(test)
 
     def context(self, manager: Any) -> Any:
+        if any_failed(manager):
+            return nullcontext(manager)
         if not hasattr(type(manager), "__enter__"):
             raise error(
                 TypeError,
@@ -142,6 +152,17 @@ class Runtime:
         del _choices(trace)[mark[1] :]
 
     # -- expressions ------------------------------------------------------------------------------
+
+    def name(self, name: str, read: Callable[[], Any]) -> Any:
+        """What a name holds that may hold nothing; then that is told, and a failed value is it."""
+        try:
+            return read()
+        except NameError as asked:
+            cause = own_words(name, asked)
+            if build.active() is None or is_caught():
+                raise cause from None
+            keep(without_value(name, cause))
+            return Failed()
 
     def choose(self, test: Any) -> None:
         if is_symbolic(test):
@@ -464,7 +485,7 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
             continue
         except Exception as cause:
             whole = False
-            trace.findings.append(located(cause))
+            trace.findings.append(located(cause, FLOOR))
             trace.forget_skipped()
         finally:
             options.use(saved)
@@ -532,40 +553,3 @@ def _rebound(
             if not is_read:
                 unread.add(place)
     return found, unread
-
-
-def located(cause: Exception) -> PyptoError:
-    """An exception from a kernel's Python as an error at the user's line."""
-    if isinstance(cause, PyptoError) and cause.loc is not None:
-        return cause
-    loc: Loc | None = None
-    step = cause.__traceback__
-    inside = False
-    while step is not None:
-        code = step.tb_frame.f_code
-        if code is FLOOR:
-            inside = True
-        elif inside and not build.is_internal(code.co_filename) and _in_text(code):
-            loc = build.frame_loc(step.tb_frame, step.tb_lasti, loc)
-        step = step.tb_next
-    if isinstance(cause, PyptoError):
-        cause.loc = loc
-        return cause
-    if isinstance(cause, RecursionError):
-        cause = RecursionError("the kernel's Python recurses without end")
-    problem = adopt(cause, loc)
-    if isinstance(cause, NameError) and build_unbound(cause):
-        problem.fix = (
-            "bind the name before it is read; before a pypto.loop if a later trip reads it"
-        )
-    return problem
-
-
-def build_unbound(cause: NameError) -> bool:
-    """Whether a local name was read before it was bound."""
-    return isinstance(cause, UnboundLocalError) or "free variable" in str(cause)
-
-
-def _in_text(code: CodeType) -> bool:
-    file = code.co_filename
-    return not file.startswith(_STDLIB) or "site-packages" in file
