@@ -15,7 +15,6 @@ DT = pypto.DT_FP32
 F32 = pypto.Tensor([], DT)
 I32 = pypto.Tensor([], pypto.DT_INT32)
 ROWS = pypto.Tensor([pypto.DYNAMIC, 32], DT)
-BREAK_FIX = "guard the rest of the body with `if`, or loop over a Python range"
 
 
 def messages(kernel, *args):
