@@ -1,10 +1,12 @@
-"""One error, to the letter: `refused` for a call, `Case` for a kernel with one mistake.
+"""One error, to the letter: `refused` for a call, `Case` for a kernel with one mistake; `told` for
+what a kernel with several is told.
 
 In: what must fail and every part of what it must say.  Out: nothing, or a failing test.  The line
 is the one of the caller's file that ends with the marker comment `# <- name`; the column and the
 end are those of the expression that the message underlines.
 """
 
+import linecache
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -41,6 +43,30 @@ def refused(call, mark, text, *, under, code, builtin, fix, kind=pypto.error.FeE
     line = Path(file).read_text().splitlines()[loc.line - 1]
     assert line[loc.column - 1 : loc.end_column - 1] == under
     return error
+
+
+def told(kernel, *args):
+    """The marks of the lines that the error of a call tells."""
+    return [mark for mark, _ in told_in_full(kernel, *args)]
+
+
+def told_in_full(kernel, *args):
+    """The findings of the error of a call, in order, each with the mark of its line."""
+    with pytest.raises(pypto.error.PyptoError) as caught:
+        kernel(*(args or (ramp(), blank())))
+    places = [(f.loc.file, f.loc.line, f.loc.col) for f in caught.value.findings]
+    assert places == sorted(places)
+    marks = []
+    for finding in caught.value.findings:
+        line = linecache.getline(finding.loc.file, finding.loc.line).rstrip("\n")
+        marks.append((line.rpartition("# <- ")[2], finding))
+    return marks
+
+
+def under(finding):
+    """What the message underlines."""
+    line = linecache.getline(finding.loc.file, finding.loc.line)
+    return line[finding.loc.column - 1 : finding.loc.end_column - 1]
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,12 @@ branches, helpers, containers, keys and bounds, without a further word.
 """
 
 import contextlib
-import linecache
 import operator
 
 import numpy as np
 import pytest
 import torch
-from exact_errors import blank, ints, line_of, ramp
+from exact_errors import blank, ints, line_of, ramp, told
 
 import pypto
 from pypto.errors import FeError, Loc, Stopped, collected, error
@@ -22,17 +21,6 @@ P, DT = pypto.Tensor, pypto.DT_FP32
 F32 = P([], DT)
 I32 = P([], pypto.DT_INT32)
 ROWS = P([pypto.DYNAMIC, 32], DT)
-
-
-def told(kernel, *args):
-    """The marks of the lines that the error of a call tells, and the error."""
-    with pytest.raises(pypto.error.PyptoError) as caught:
-        kernel(*(args or (ramp(), blank())))
-    marks = []
-    for finding in caught.value.findings:
-        line = linecache.getline(finding.loc.file, finding.loc.line).rstrip("\n")
-        marks.append(line.rpartition("# <- ")[2])
-    return marks
 
 
 def test_several_ops_on_one_line_and_on_many():

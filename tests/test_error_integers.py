@@ -473,7 +473,7 @@ def reshape_to_a_symbol(a: ROWS, out: ROWS):
 
 @case(
     "tile not set",
-    text="tile shape not set for add; call set_vec_tile_shapes()",
+    text="tile shape not set for add; call set_vec_tile_shapes() at the start of the kernel",
     under="a + 1.0",
     code="F21004",
     builtin=ValueError,
@@ -485,7 +485,7 @@ def tile_not_set(a: F32, out: F32):
 
 @case(
     "cube tile not set",
-    text="tile shape not set for matmul; call set_cube_tile_shapes()",
+    text="tile shape not set for matmul; call set_cube_tile_shapes() at the start of the kernel",
     under="pypto.matmul(a, a, pypto.DT_FP32, b_trans=True)",
     code="F21004",
     builtin=ValueError,

@@ -5,11 +5,11 @@ and place; and for each mistake alone exactly one message.
 """
 
 import inspect
-import linecache
 
 import pytest
 import torch
 from exact_errors import line_of
+from exact_errors import under as underlined
 
 import pypto
 
@@ -135,17 +135,11 @@ def run(kernel, out=None):
     )
 
 
-def marked(finding):
-    """What the message underlines."""
-    line = linecache.getline(finding.loc.file, finding.loc.line)
-    return line[finding.loc.column - 1 : finding.loc.end_column - 1]
-
-
 def test_ten_mistakes_are_told_in_one_run():
     with pytest.raises(pypto.error.FeError) as caught:
         run(ten)
     error = caught.value
-    found = [(f.loc.line, f.builtin, f.code, marked(f), f.text) for f in error.findings]
+    found = [(f.loc.line, f.builtin, f.code, underlined(f), f.text) for f in error.findings]
     assert found == [
         (line_of(__file__, mark), builtin.__name__, code, under, text)
         for mark, builtin, code, under, text in MISTAKES
@@ -185,7 +179,7 @@ def test_one_mistake_is_one_message(mistake, tmp_path):
     with pytest.raises(builtin) as caught:
         run(kernel_with([mark], tmp_path))
     (finding,) = caught.value.findings
-    assert (finding.code, marked(finding), finding.text) == (code, under, text)
+    assert (finding.code, underlined(finding), finding.text) == (code, under, text)
 
 
 def test_the_mended_kernel_runs(tmp_path):

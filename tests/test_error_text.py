@@ -31,7 +31,10 @@ def shown(tmp_path, body, *, before=""):
     )
     names = {}
     exec(compile(path.read_text(), str(path), "exec"), names)
-    with pytest.raises(pypto.error.PyptoError) as caught:
+    with (
+        pypto.options(vec_tile_shapes=[4, 8]),
+        pytest.raises(pypto.error.PyptoError) as caught,
+    ):
         names["kernel"](torch.ones(4, 8), torch.ones(4, 8))
     return str(caught.value).replace(f"{tmp_path}/", "")
 

@@ -203,22 +203,100 @@ def test_parallel_loops_in_each_other():
 # --- memory of the kernel's own ------------------------------------------------------------------
 
 
-def test_a_buffer_shared_by_the_trips():
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_buffer_shared_by_the_trips(behind):
     @pypto.jit
-    def kernel(x: F32, out: F32):
+    def kernel(x: F32, out: F32, behind):
         pypto.set_vec_tile_shapes(4, 4)
         h = pypto.tensor([1, 4], F)
         for b in pypto.loop(3, parallel=True):
             h[:] = x[b : b + 1, :] * 2.0  # <-
             out[b : b + 1, :] = h + 1.0
+        if behind:
+            out[0:1, :] = h
 
     out = blank(3, 4)
-    assert race(kernel, ramp(3, 4), out) == (
+    if not behind:
+        # Each trip writes it before it reads it: each may have one of its own.
+        kernel(ramp(3, 4), out, behind)
+        assert np.array_equal(out, ramp(3, 4) * 2 + 1)
+        return
+    # What is found in it behind the loop hangs on which trip comes last.
+    assert race(kernel, ramp(3, 4), out, behind) == (
         "element [0, 0] of `h` is written here and was written in iteration b = 0 of the same "
         "loop, which says parallel=True (in iteration b = 1)"
     )
     assert np.array_equal(out[0], ramp(3, 4)[0] * 2 + 1)
     assert (out[1:] == BEFORE).all()
+
+
+def test_a_buffer_that_an_inner_loop_writes_and_reads():
+    @pypto.jit
+    def kernel(x: F32, out: F32, first):
+        pypto.set_vec_tile_shapes(4, 4)
+        h = pypto.full([1, 4], 0.0, F)
+        for b in pypto.loop(3, parallel=True):
+            if first:
+                h[:] = x[b : b + 1, :]
+            for _ in pypto.loop(2):
+                h[:] = h * 2.0  # <-
+            out[b : b + 1, :] = h
+
+    out = blank(3, 4)
+    kernel(ramp(3, 4), out, True)
+    assert np.array_equal(out, ramp(3, 4) * 4)
+    # The first trip reads zeros that the second one would find doubled.
+    assert race(kernel, ramp(3, 4), out, False) == (
+        "element [0, 0] of `h` is read here and was written in iteration b = 0 of the same loop, "
+        "which says parallel=True (in iteration b = 1, _ = 0)"
+    )
+
+
+def test_a_buffer_that_a_trip_writes_in_part():
+    @pypto.jit
+    def kernel(x: F32, out: F32, width):
+        pypto.set_vec_tile_shapes(4, 4)
+        h = pypto.full([1, 4], 0.0, F)
+        for b in pypto.loop(3, parallel=True):
+            h[:, 0:width] = x[b : b + 1, 0:width]
+            out[b : b + 1, :] = h + 0.5  # <-
+
+    out = blank(3, 4)
+    kernel(ramp(3, 4), out, 4)
+    assert np.array_equal(out, ramp(3, 4) + 0.5)
+    # Nobody writes the rest, so all may read it.
+    kernel(ramp(3, 4), out, 2)
+    assert np.array_equal(out[:, 2:], np.full((3, 2), 0.5, np.float32))
+
+
+def test_a_buffer_that_one_trip_reads_and_a_later_one_writes():
+    @pypto.jit
+    def kernel(x: F32, out: F32):
+        pypto.set_vec_tile_shapes(4, 4)
+        h = pypto.full([1, 4], 0.0, F)
+        for b in pypto.loop(3, parallel=True):
+            if b > 0:
+                h[:] = x[b : b + 1, :]  # <-
+            out[b : b + 1, :] = h + 0.5
+
+    assert race(kernel, ramp(3, 4), blank(3, 4)) == (
+        "element [0, 0] of `h` is written here and was read in iteration b = 0 of the same loop, "
+        "which says parallel=True (in iteration b = 1)"
+    )
+
+
+def test_a_buffer_that_an_outer_loop_carries():
+    @pypto.jit
+    def kernel(x: F32, out: F32):
+        pypto.set_vec_tile_shapes(4, 4)
+        h = pypto.full([1, 4], 0.0, F)
+        for _ in pypto.loop(2):
+            out[3:4, :] = h
+            for b in pypto.loop(3, parallel=True):
+                h[:] = x[b : b + 1, :] * 2.0  # <-
+                out[b : b + 1, :] = h + 1.0
+
+    race(kernel, ramp(3, 4), blank(4, 4))
 
 
 def test_a_buffer_of_each_trip():

@@ -1,6 +1,7 @@
 """The road of a kernel, stage by stage; the one module that knows all the rooms.
 
-    trace      the kernel's Python, run once, becomes a graph that reads no unwritten memory
+    trace      the kernel's Python, run once, becomes a graph that reads no unwritten memory; where
+               that fails, what the later stages can find already is told besides
     rewrite    passes that keep the meaning and make the graph smaller
     verify     what is legal in a graph holds
     check      what the chip asks holds (`PYPTO_CHECK`)
@@ -24,13 +25,13 @@ from typing import Any, Protocol
 import numpy as np
 
 from pypto import cpu, interp, knobs
-from pypto.check.tile_rules import findings
-from pypto.errors import PyptoWarning, error, warn
+from pypto.check.tile_rules import unset_tiles
+from pypto.errors import PyptoError, PyptoWarning, collected, error, warn
 from pypto.ir.graph import Graph, Node, walk
 from pypto.ir.rewrite import PASSES
 from pypto.ir.text import to_text
 from pypto.ir.verify import verify
-from pypto.trace.results import check_reads, warn_of_lost, written_params
+from pypto.trace.results import lost_results, unwritten_reads, warn_of_lost, written_params
 from pypto.trace.run import TensorSpec, Traced, trace_kernel
 from pypto.trace.world import World, freeze
 
@@ -79,8 +80,13 @@ def _trace(c: Compiled) -> None:
     c.traced = trace_kernel(c.request.function, c.request.tensors, c.request.values)
     c.graph = c.traced.graph
     # Before dead code goes: a read whose result is unused is still the user's mistake.
-    check_reads(c.text)
     c.nodes = list(walk(c.text.body))
+    found = [*c.traced.findings, *unwritten_reads(c.text, c.traced.doubtful)]
+    if found:
+        found += _broken_rules(c)
+        if c.traced.whole:
+            found += lost_results(c.text, c.traced)
+        raise collected(found)
 
 
 def _rewrite(c: Compiled) -> None:
@@ -92,21 +98,32 @@ def _verify(c: Compiled) -> None:
     verify(c.text)
 
 
+def _check(c: Compiled) -> None:
+    assert c.traced is not None
+    found = _broken_rules(c)
+    if found:
+        raise collected([*found, *lost_results(c.text, c.traced)])
+
+
+def _broken_rules(c: Compiled) -> list[PyptoError]:
+    """Rules of the chip that are errors; where they are to warn only, they have warned."""
+    level = knobs.CHECK.get()
+    found = unset_tiles(c.nodes) if level else []
+    if level >= 2:
+        return found
+    for finding in found:
+        warn(PyptoWarning, f"{finding.code}: {finding.text}", finding.loc, finding.fix)
+    return []
+
+
 def _results(c: Compiled) -> None:
     assert c.traced is not None
-    c.written = written_params(c.text, c.traced.rebound)
-    warn_of_lost(c.nodes, c.text, c.traced.rebound)
+    found = lost_results(c.text, c.traced)
+    if found:
+        raise collected(found)
+    c.written = written_params(c.text)
+    warn_of_lost(c.nodes, c.text, c.traced)
     c.nodes = []
-
-
-def _check(c: Compiled) -> None:
-    level = knobs.CHECK.get()
-    if level == 0:
-        return
-    for finding in findings(c.text):
-        if level >= 2:
-            raise finding
-        warn(PyptoWarning, f"{finding.code}: {finding.text}", finding.loc, finding.fix)
 
 
 def _prepare(c: Compiled) -> None:

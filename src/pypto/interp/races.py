@@ -3,13 +3,15 @@
 In: loops marked `parallel=True`, and what each node in them reads and writes.  Out: an error at the
 first element that one trip writes and another one reads or writes, before it is written a second
 time.  Additions by `atomic_add` meet each other freely.  A value that a name carries from trip to
-trip is such a meeting too.  Memory that a trip makes for itself is nobody else's.
+trip is such a meeting too.  Memory that a trip makes for itself is nobody else's; nor is memory
+that each trip writes before it reads it, if nothing reads it behind the loop.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -18,7 +20,7 @@ from pypto.interp.accesses import Access, accesses, handed
 from pypto.interp.integers import Frame
 from pypto.interp.plan import Get, Plan, Step
 from pypto.ir.faults import Index, Names, first
-from pypto.ir.graph import Graph, Node, Region, Storage, Value
+from pypto.ir.graph import Graph, Node, Region, Storage, Value, walk
 from pypto.ir.sym import SymInt
 
 _PAST = {"read": "read", "copy": "read", "write": "written", "add": "added to"}
@@ -29,6 +31,14 @@ _AGAINST = {
     "write": ("write", "add", "read"),
     "add": ("write", "read"),
 }
+
+
+class Meeting(NamedTuple):
+    """An element, what another trip did to it, and the number of that trip."""
+
+    at: tuple[int, ...]
+    before: str
+    trip: int
 
 
 class Log:
@@ -52,24 +62,38 @@ class Log:
             self._has_lines = False
         return math.prod(self._shape) == memory.size
 
-    def met(
+    def enter(
         self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int
-    ) -> tuple[tuple[int, ...], int] | None:
-        """The first element of a window that another trip touched, and that trip."""
+    ) -> Meeting | None:
+        """Note an access of the trip at hand, unless it meets another trip."""
+        for other in _AGAINST[kind]:
+            if met := self._met(other, shape, window, base, now):
+                return met
+        self._note("read" if kind == "copy" else kind, shape, window, base, now)
+        return None
+
+    def _met(
+        self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int
+    ) -> Meeting | None:
+        """Where another trip touched a window."""
         if kind not in self._elements:
             return None
         if self._has_lines and not _other(self._lines[kind][window[:-1]], base, now).any():
             return None
         trips = self._elements[kind].reshape(shape)[window]
         found = _other(trips, base, now)
-        return (first(found, window), int(trips[found][0])) if found.any() else None
+        if not found.any():
+            return None
+        return Meeting(first(found, window), _PAST[kind], int(trips[found][0]))
 
-    def note(self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int) -> None:
-        """Enter an access of the trip at hand."""
+    def _table(self, kind: str, shape: tuple[int, ...]) -> np.ndarray:
         if kind not in self._elements:
             self._elements[kind] = np.zeros(math.prod(shape), np.int32)
             self._lines[kind] = np.zeros(self._shape[:-1], np.int32)
-        elements = self._elements[kind].reshape(shape)
+        return self._elements[kind].reshape(shape)
+
+    def _note(self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int) -> None:
+        elements = self._table(kind, shape)
         if self._has_lines:
             lines = self._lines[kind]
             before = lines[window[:-1]]
@@ -79,6 +103,38 @@ class Log:
                 return
         trips = elements[window]
         elements[window] = np.where(trips < base, now, trips)
+
+
+class PrivateLog(Log):
+    """The log of memory that nothing reads behind the loop, so that each trip may have its own.
+
+    Trips meet only in what one of them reads before it has written it.  The trip that wrote an
+    element is here the last one.
+    """
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__(shape)
+        self._has_lines = False
+
+    def enter(
+        self, kind: str, shape: tuple[int, ...], window: Index, base: int, now: int
+    ) -> Meeting | None:
+        writers = self._table("write", shape)
+        own = writers[window] == now
+        if kind != "write" and own.all():
+            return None
+        for other in _AGAINST[kind]:
+            is_own_copy = kind == other == "write"
+            met = None if is_own_copy else self._met(other, shape, window, base, now)
+            if met is not None:
+                return met
+        if kind == "write":
+            writers[window] = now
+            return None
+        table = self._table("read" if kind == "copy" else kind, shape)
+        trips = table[window]
+        table[window] = np.where((trips < base) & ~own, now, trips)
+        return None
 
 
 def _other(trips: np.ndarray, base: int, now: int) -> np.ndarray:
@@ -95,6 +151,7 @@ class Loop:
         self.name = self.index.name or "the index"
         self.run = plan.extra()
         self.logs: dict[Storage, int] = {}
+        self.private: set[Storage] = set()
         self.carried: dict[Storage, int] = {}
 
     def trip(self, number: int, f: Frame) -> str:
@@ -117,8 +174,9 @@ class Races:
         for param in graph.params:
             self._home(param.value, ())
         self._survey(graph.body, ())
+        used = set(_used(graph))
         for loop in self._loops.values():
-            self._share(loop)
+            self._share(loop, used)
             self._carry(loop)
 
     # -- what the graph says ------------------------------------------------------------------
@@ -144,12 +202,15 @@ class Races:
     def _inside(self, loop: Loop) -> list[Node]:
         return [node for node, around in self._around.items() if loop in around]
 
-    def _share(self, loop: Loop) -> None:
+    def _share(self, loop: Loop, used: set[Value]) -> None:
         """Memory from outside of a loop that is written in it."""
+        behind = {value.storage for value in loop.node.results if value in used}
         for node in self._inside(loop):
             storage = node.result.storage if node.op.writes is not None else None
             if storage is not None and loop not in self._homes[storage]:
                 loop.logs.setdefault(storage, self._plan.extra())
+                if storage.param is None and storage not in behind:
+                    loop.private.add(storage)
 
     def _carry(self, loop: Loop) -> None:
         """Tensors that a name hands from one trip to the next."""
@@ -236,7 +297,7 @@ class Races:
     def _meeting(self, loop: Loop, access: Access, place: int) -> Step:
         value, kind, where = access
         slot, index, run = self._plan.slot(value), self._plan.slot(loop.index), loop.run
-        against, noted = _AGAINST[kind], "read" if kind == "copy" else kind
+        fresh = PrivateLog if value.storage in loop.private else Log
 
         def check(f: Frame) -> None:
             memory, window = f[slot], where(f)
@@ -248,22 +309,19 @@ class Races:
             now = base + (f[index] - start) // stride
             log = f[place]
             if log is None or not log.fits(memory):
-                log = f[place] = Log(shape)
-            for other in against:
-                met = log.met(other, shape, window, base, now)
-                if met is not None:
-                    at, trip = met
-                    raise self._met(access, at, _PAST[other], loop.trip(trip, f))
-            log.note(noted, shape, window, base, now)
+                log = f[place] = fresh(shape)
+            met = log.enter(kind, shape, window, base, now)
+            if met is not None:
+                raise self._met(access, met, loop.trip(met.trip, f))
 
         return check
 
-    def _met(self, access: Access, at: Sequence[int], before: str, trip: str) -> PyptoError:
+    def _met(self, access: Access, met: Meeting, trip: str) -> PyptoError:
         label, now = self._names.of(access.value), _PAST[access.kind]
         return error(
             RuntimeError,
-            f"element {list(at)} of {label} is {now} here and was {before} {trip} of the same "
-            "loop, which says parallel=True",
+            f"element {list(met.at)} of {label} is {now} here and was {met.before} {trip} of the "
+            "same loop, which says parallel=True",
             code="F73001",
             fix="let each iteration write elements of its own, or leave parallel=True out",
         )
@@ -292,3 +350,11 @@ class Races:
                 )
 
         return check
+
+
+def _used(graph: Graph) -> Iterator[Value]:
+    """Values that a node reads or that a region hands on."""
+    for node in walk(graph.body):
+        yield from node.operands
+        given = [*node.attrs.get("inits", ()), *(y for r in node.regions for y in r.yields)]
+        yield from (item for item in given if isinstance(item, Value))

@@ -14,11 +14,11 @@ from types import CodeType
 from typing import Any
 
 from pypto import knobs
-from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, error, warn
+from pypto.errors import Loc, PortabilityNote, PyptoError, PyptoWarning, Stopped, error, warn
 from pypto.ir import options, sym
+from pypto.ir.findings import NO_FURTHER, keep, storage_of
 from pypto.ir.findings import Conflict as Conflict
 from pypto.ir.findings import is_failed as is_failed
-from pypto.ir.findings import keep
 from pypto.ir.findings import settle as settle
 from pypto.ir.graph import Graph, Node, Param, Region, Storage, Value, int_value, leaves_of
 from pypto.ir.op import Op
@@ -26,8 +26,8 @@ from pypto.ir.place import current as _current
 from pypto.ir.place import frame_loc as frame_loc
 from pypto.ir.place import here as here
 from pypto.ir.place import is_internal as is_internal
+from pypto.ir.scalar import SymbolicScalar, operand
 from pypto.ir.scalar import failed_integer as failed_integer
-from pypto.ir.scalar import operand
 from pypto.ir.sym import Expr, SymInt
 from pypto.ir.types import INT, TensorType, Type
 
@@ -78,10 +78,20 @@ class Trace:
         self.choices: list[Any] = []
         # Errors found so far whose ops were passed over, to be reported together.
         self.findings: list[PyptoError] = []
+        # Tensors that an op which has failed may have been meant to write.
+        self.doubtful: set[Storage] = set()
+        # What loops carry under a name, and the memory that it was made from.
+        self.carried_from: dict[Storage, Storage] = {}
+        # Regions whose rest a refused jump would have left out, and the findings before that rest.
+        self.skipped: dict[Any, int] = {}
         # Whether an op of the user's is running: the ops that it is written with raise to it.
         self.busy = False
         # Integers that stand for what a failed read would have given.
         self.unknown: set[Value] = set()
+        # Objects that a region has changed, which is told, and what they held then; the tensors
+        # and integers in them cannot be used once their region is closed.
+        self.changes: dict[Any, Any] = {}
+        self.left: set[Storage | Value] = set()
         # Tensors whose value was given to another: older front ends leave them empty.
         self.moved: set[Storage] = set()
         # Elements read so far, by version and index.
@@ -92,6 +102,13 @@ class Trace:
         # Calls of print() so far, and how many of them an earlier run has shown already.
         self.prints = 0
         self.printed = 0
+
+    def forget_skipped(self, region: Any = None) -> None:
+        """Drop what was found in parts that a jump leaves out: those of one region, or of all."""
+        found = self.skipped.values() if region is None else [self.skipped.pop(region, None)]
+        for count in found:
+            if count is not None:
+                del self.findings[count:]
 
     # -- values ---------------------------------------------------------------------------------
 
@@ -112,6 +129,8 @@ class Trace:
         """The value, which must belong to a region that is open here."""
         scope = self.owner.get(value)
         if scope is None or not scope.open:
+            if value in self.left:
+                raise Stopped(NO_FURTHER)
             raise error(
                 ValueError,
                 "a value made inside a pypto.loop or a branch is used outside of it: a Python "
@@ -130,6 +149,8 @@ class Trace:
             path.append(scope)
             scope = scope.parent
         if scope is None:
+            if storage in self.left:
+                raise Stopped(NO_FURTHER)
             raise error(
                 ValueError,
                 "a tensor made inside a pypto.loop or a branch is used outside of it: a Python "
@@ -177,6 +198,43 @@ class Trace:
                 return True
             scope = scope.parent
         return False
+
+    def leave(self, parts: list[Any]) -> None:
+        """Note what a region leaves in an object: using it behind the region is no new mistake."""
+        pending = list(parts)
+        while pending:
+            part = pending.pop()
+            if isinstance(part, (list, tuple)):
+                pending.extend(part)
+            elif isinstance(part, dict):
+                pending.extend(part.values())
+            elif isinstance(part, SymbolicScalar):
+                self.left.update(part._expr.leaves())
+            elif (storage := storage_of(part)) is not None:
+                self.left.add(storage)
+
+    def doubt(self, given: Any) -> None:
+        """Note the tensors among what a failed op was given: whether they are written is open."""
+        pending = [given]
+        while pending:
+            part = pending.pop()
+            if isinstance(part, (list, tuple)):
+                pending.extend(part)
+            elif isinstance(part, dict):
+                pending.extend(part.values())
+            else:
+                storage = storage_of(part)
+                while storage is not None:
+                    self.doubtful.add(storage)
+                    storage = self.carried_from.get(storage)
+
+    def is_gone(self, item: Storage | Value) -> bool:
+        """Whether it was left in an object by a region that is closed by now."""
+        if item not in self.left:
+            return False
+        if isinstance(item, Storage):
+            return not self.knows(item, self.scope)
+        return not self.owner[item].open
 
     def settle_write(self, storage: Storage) -> Storage:
         """The storage that an in-place write goes to; an error where that is not one tensor."""

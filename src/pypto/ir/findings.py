@@ -12,28 +12,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
-from pypto import knobs
 from pypto.errors import InternalError, PyptoError, Stopped, error
 from pypto.ir import place
+from pypto.ir.collect import keep as keep
 from pypto.ir.elsewhere import nearest, way
 from pypto.ir.op import NOT_YET
 from pypto.ir.scalar import SymbolicScalar, failed_integer
 from pypto.ir.types import TensorType
-
-
-def keep(problem: PyptoError) -> None:
-    """Put an error among the findings; raise it where nobody collects or where the user's own code
-    may catch it.
-    """
-    trace = place.current.trace
-    if trace is None or isinstance(problem, (InternalError, Stopped)) or place.is_caught():
-        raise problem
-    if problem.loc is None:
-        problem.loc = place.here()
-    if not knobs.DEBUG.get():
-        # Frames of ours, which hold tensors.
-        problem.__traceback__ = None
-    trace.findings.append(problem)
 
 
 def attempt(run: Callable[[], Any], given: Any, instead: Callable[[], Any]) -> Any:
@@ -45,12 +30,14 @@ def attempt(run: Callable[[], Any], given: Any, instead: Callable[[], Any]) -> A
     if trace is None or trace.busy:
         return run()
     if trace.findings and any_failed(given):
+        trace.doubt(given)
         return instead()
     trace.busy = True
     try:
         return run()
     except PyptoError as problem:
         keep(problem)
+        trace.doubt(given)
         return instead()
     except _DEFECTS as cause:
         if _is_users(cause):
@@ -93,16 +80,17 @@ def quietly(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return Failed()
     busy, trace.busy = trace.busy, True
     try:
-        return _as_failed(function(*args, **kwargs))
+        return as_failed(function(*args, **kwargs))
     except PyptoError:
         return Failed()
     finally:
         trace.busy = busy
 
 
-def _as_failed(result: Any) -> Any:
+def as_failed(result: Any) -> Any:
+    """The same with a failed value for each tensor in it."""
     if isinstance(result, (list, tuple)):
-        return [_as_failed(item) for item in result]
+        return [as_failed(item) for item in result]
     return Failed(result.value().tensor) if hasattr(result, "__pypto_tensor__") else result
 
 
@@ -138,7 +126,13 @@ def reads_attribute() -> bool:
     return place.instruction(frame)[0] in ("LOAD_ATTR", "LOAD_METHOD")
 
 
-_NO_FURTHER = "nothing behind an error can be traced"
+def _doubt(given: Any) -> None:
+    """A function that does not exist was meant to do something with these, perhaps to write."""
+    if place.current.trace is not None:
+        place.current.trace.doubt(given)
+
+
+NO_FURTHER = "nothing behind an error can be traced"
 
 
 class Conflict:
@@ -153,7 +147,7 @@ class Conflict:
 
     def _fail(self, *args: Any, **kwargs: Any) -> Any:
         if self.told:
-            raise Stopped(_NO_FURTHER)
+            raise Stopped(NO_FURTHER)
         # Where the user's own code catches it, it is none of the findings.
         object.__setattr__(self, "told", not place.is_caught())
         raise error(TypeError, self.text, fix=self.fix)
@@ -192,7 +186,9 @@ _EXPRESSIONS = (
     "call getitem setitem setattr add radd sub rsub mul rmul truediv rtruediv floordiv rfloordiv "
     "mod rmod pow rpow matmul rmatmul and rand or ror neg pos invert lt le gt ge eq ne"
 )
-_DECISIONS = "iter len contains bool int float index hash enter str format"
+_DECISIONS = (
+    "iter len contains bool int float index hash enter str format instancecheck subclasscheck"
+)
 for _names, _method in ((_EXPRESSIONS, "_use"), (_DECISIONS, "_fail")):
     for _name in _names.split():
         setattr(Conflict, f"__{_name}__", _dispatch(f"__{_name}__", _method))
@@ -223,9 +219,10 @@ class Failed(Conflict):
         return Failed.poses_as
 
     def _fail(self, *args: Any, **kwargs: Any) -> NoReturn:
-        raise Stopped(_NO_FURTHER)
+        raise Stopped(NO_FURTHER)
 
     def _use(self, *args: Any, **kwargs: Any) -> Any:
+        _doubt((args, kwargs))
         return Failed()
 
     def __getattr__(self, name: str) -> Any:
@@ -247,7 +244,7 @@ class Failed(Conflict):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not callable(self.stands_for):
-            return Failed()
+            return self._use(*args, **kwargs)
         return quietly(self.stands_for, *args, **kwargs)
 
     def __iter__(self) -> Iterator[Any]:
@@ -288,6 +285,10 @@ def any_failed(item: Any) -> bool:
     kind = type(item)
     if kind is Failed or kind is Conflict:
         return bool(item.told)
+    if kind is Failed.poses_as:
+        return place.current.trace is not None and bool(
+            place.current.trace.is_gone(storage_of(item))
+        )
     if kind is list or kind is tuple:
         return any(any_failed(part) for part in item)
     if kind is dict:
@@ -295,6 +296,12 @@ def any_failed(item: Any) -> bool:
     if kind is SymbolicScalar:
         return bool(item.is_unknown())
     return kind is slice and any_failed((item.start, item.stop, item.step))
+
+
+def storage_of(item: Any) -> Any:
+    """The memory of a tensor of a kernel, None for anything else."""
+    kind = type(item)
+    return item._storage if kind is Failed.poses_as else None
 
 
 def settle(item: Any) -> None:

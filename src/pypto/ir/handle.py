@@ -303,6 +303,8 @@ class Tensor:
             with place.boundary:
                 raise problem
         keep(problem)
+        # It may have been meant to write.
+        build.current().doubt([self])
         return self._instead(attribute)
 
     def _instead(self, attribute: str) -> Failed:

@@ -18,6 +18,7 @@ from typing import Any
 from pypto.errors import PyptoNote, error, warn
 from pypto.ir import place
 from pypto.ir.elsewhere import nearest
+from pypto.ir.findings import attempt
 from pypto.ir.keywords import known_keywords
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import RunMode
@@ -307,6 +308,10 @@ def scope() -> Iterator[None]:
 
 # --- public setters and getters ------------------------------------------------------------------
 
+# In force where a setter was called wrongly: then no tile shape is missing besides.
+_SOME_VEC = (1,)
+_SOME_CUBE = CubeTile((1, 1), (1, 1, 1), (1, 1))
+
 
 @place.boundary
 def set_vec_tile_shapes(*shapes: Any) -> None:
@@ -316,7 +321,7 @@ def set_vec_tile_shapes(*shapes: Any) -> None:
     Errors: ValueError F21004 for symbolic entries, F0000C for entries below 1.
     Source: the tile settings of the language.
     """
-    change(vec=vec_tile(shapes))
+    attempt(lambda: change(vec=vec_tile(shapes)), shapes, lambda: change(vec=_SOME_VEC))
 
 
 def get_vec_tile_shapes() -> list[int]:
@@ -333,7 +338,11 @@ def set_cube_tile_shapes(m: Any, k: Any, n: Any, enable_split_k: bool = False) -
     Errors: ValueError F00002 for other entry counts, F21004 for symbolic entries.
     Source: the tile settings of the language.
     """
-    change(cube=cube_tile(m, k, n, enable_split_k))
+    attempt(
+        lambda: change(cube=cube_tile(m, k, n, enable_split_k)),
+        (m, k, n),
+        lambda: change(cube=_SOME_CUBE),
+    )
 
 
 def get_cube_tile_shapes() -> tuple[list[int], list[int], list[int], bool] | None:
@@ -389,7 +398,7 @@ def set_semantic_label(label: str) -> None:
 def _setter(group: str) -> Any:
     @place.boundary
     def set_options(**given: Any) -> None:
-        set_group(group, given)
+        attempt(lambda: set_group(group, given), given, lambda: None)
 
     set_options.__name__ = set_options.__qualname__ = f"set_{group}_options"
     set_options.__signature__ = inspect.Signature(  # type: ignore[attr-defined]

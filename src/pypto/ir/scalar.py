@@ -12,8 +12,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from pypto.errors import PyptoNote, Stopped, error, warn
+from pypto.errors import PyptoError, PyptoNote, Stopped, error, warn
 from pypto.ir import place, sym, written
+from pypto.ir.collect import keep
 from pypto.ir.sym import Expr, SymInt
 
 NOT_CONCRETE = (
@@ -115,9 +116,11 @@ class SymbolicScalar:
         return self._expr.const
 
     def is_unknown(self) -> bool:
-        """Whether it depends on an element whose read has failed."""
+        """Whether it depends on an element whose read has failed, or on what is out of reach."""
         trace = place.current.trace
-        return trace is not None and not trace.unknown.isdisjoint(self._expr.leaves())
+        return trace is not None and any(
+            leaf in trace.unknown or trace.is_gone(leaf) for leaf in self._expr.leaves()
+        )
 
     def _not_concrete(self) -> NoReturn:
         if self.is_unknown():
@@ -133,16 +136,16 @@ class SymbolicScalar:
 
     def min(self, other: Any) -> SymbolicScalar:
         """The smaller of the two."""
-        return _made(sym.minimum(self.expr, operand(other)))
+        return _made(lambda: sym.minimum(self.expr, operand(other)))
 
     def max(self, other: Any) -> SymbolicScalar:
         """The larger of the two."""
-        return _made(sym.maximum(self.expr, operand(other)))
+        return _made(lambda: sym.maximum(self.expr, operand(other)))
 
     @staticmethod
     def tenary(cond: Any, a: Any, b: Any) -> SymbolicScalar:
         """`a` where `cond` is not 0, else `b`; the language spells it so."""
-        return _made(sym.select(operand(cond), operand(a), operand(b)))
+        return _made(lambda: sym.select(operand(cond), operand(a), operand(b)))
 
     def __add__(self, other: Any) -> Any:
         return _binary(sym.add, self, other)
@@ -211,7 +214,7 @@ class SymbolicScalar:
     __ror__ = __or__
 
     def __invert__(self) -> SymbolicScalar:
-        return _made(sym.logical_not(self.expr))
+        return _made(lambda: sym.logical_not(self.expr))
 
     def __neg__(self) -> SymbolicScalar:
         return SymbolicScalar(sym.neg(self.expr))
@@ -273,7 +276,7 @@ def _binary(f: Callable[[Expr, Expr], Expr], a: Any, b: Any) -> Any:
     if any(isinstance(x, SymbolicScalar) and x.is_unknown() for x in (a, b)):
         # What failed may have been meant to be a float: nothing more is said of it.
         a, b = (0 if isinstance(x, float) else x for x in (a, b))
-    return _made(f(operand(a), operand(b)))
+    return _made(lambda: f(operand(a), operand(b)))
 
 
 def _note_division() -> None:
@@ -285,7 +288,15 @@ def _note_division() -> None:
     )
 
 
-def _made(result: Expr) -> SymbolicScalar:
+def _made(make: Callable[[], Expr]) -> SymbolicScalar:
+    try:
+        result = make()
+    except PyptoError as problem:
+        trace = place.current.trace
+        if trace is None or trace.busy:
+            raise
+        keep(problem)
+        return failed_integer()
     if result.depth > MAX_DEPTH and _spill is not None:
         result = _spill(result)
     return SymbolicScalar(result)
@@ -339,7 +350,7 @@ def min(a: Any, b: Any) -> SymbolicScalar:
     4
     """
     _refuse_tensor(a, b, "minimum", "amin")
-    return _made(sym.minimum(operand(a), operand(b)))
+    return _made(lambda: sym.minimum(operand(a), operand(b)))
 
 
 @place.boundary
@@ -351,7 +362,7 @@ def max(a: Any, b: Any) -> SymbolicScalar:
     7
     """
     _refuse_tensor(a, b, "maximum", "amax")
-    return _made(sym.maximum(operand(a), operand(b)))
+    return _made(lambda: sym.maximum(operand(a), operand(b)))
 
 
 def _refuse_tensor(a: Any, b: Any, of_two: str, of_axis: str) -> None:
@@ -376,4 +387,4 @@ def ceildiv(a: Any, b: Any) -> Any:
     """
     if isinstance(a, (int, np.integer)) and isinstance(b, (int, np.integer)):
         return -(-int(a) // sym._divisor(int(b)))
-    return _made(sym.floordiv(sym.add(operand(a), sym.sub(operand(b), 1)), operand(b)))
+    return _made(lambda: sym.floordiv(sym.add(operand(a), sym.sub(operand(b), 1)), operand(b)))

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from types import FrameType
 from typing import Any
 
-from pypto.errors import error
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
 from pypto.ir.graph import Region, Storage, Value, Yield
@@ -162,14 +161,10 @@ class Branch(Opened):
         self, cond: SymbolicScalar, site: Site, frame: FrameType, names: Mapping[str, Any]
     ) -> None:
         super().__init__(site, frame, names)
-        for keyword, loc in site.escapes:
-            raise error(
-                SyntaxError,
-                f"{keyword} is not supported under a symbolic condition",
-                loc=self.at(loc),
-                fix="compute both cases and keep one under the same name, or decide by a Python "
-                "value",
-            )
+        self.refuse_escapes(
+            "under a symbolic condition",
+            "compute both cases and keep one under the same name, or decide by a Python value",
+        )
         self.cond = sym.truth(cond.expr)
         self.arms: list[Arm] = []
         self.moved: list[set[Storage]] = []
@@ -198,6 +193,7 @@ class Branch(Opened):
         for name, item in arm.names.items():
             if is_plain(item) and item is not self.entry.get(name):
                 arm.values[name] = version(self.trace, item)
+        self.trace.forget_skipped(self)
         self.trace.close()
         options.use(self.settings)
 

@@ -12,19 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
-from pypto.errors import Loc, PyptoNote, PyptoWarning, error, not_supported, warn
+from pypto.errors import (
+    Loc,
+    PyptoError,
+    PyptoNote,
+    PyptoWarning,
+    Stopped,
+    error,
+    not_supported,
+    warn,
+)
 from pypto.ir import build, options, sym
-from pypto.ir.findings import Conflict, Failed
+from pypto.ir.findings import Conflict, Failed, keep
 from pypto.ir.graph import (
-    Node,
     Region,
     Storage,
     Value,
     Yield,
     int_value,
     is_int,
-    leaves_of,
-    walk,
 )
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import LoopBounds, SymbolicScalar
@@ -49,6 +55,7 @@ from pypto.trace.regions import (
     kind_of,
     number,
     raw,
+    reads,
     refuse_write,
     rename,
     same_kind,
@@ -70,19 +77,17 @@ class Loop(Opened):
         super().__init__(site, frame, names)
         self.bounds = bounds
         self.scope: build.Scope | None = None
-        for keyword, loc in site.escapes:
-            raise error(
-                SyntaxError,
-                f"{keyword} is not supported in pypto.loop",
-                loc=self.at(loc),
-                fix="guard the rest of the body with `if`, or loop over a Python range",
-            )
+        self.refuse_escapes(
+            "in pypto.loop", "guard the rest of the body with `if`, or loop over a Python range"
+        )
         if site.has_else:
-            raise error(
-                SyntaxError,
-                "else is not supported on pypto.loop",
-                loc=site.loc,
-                fix="write what follows the loop behind it",
+            keep(
+                error(
+                    SyntaxError,
+                    "else is not supported on pypto.loop",
+                    loc=self.loc,
+                    fix="write what follows the loop behind it",
+                )
             )
 
     # -- running ----------------------------------------------------------------------------------
@@ -197,6 +202,7 @@ class Loop(Opened):
         finally:
             trace.scope = self.scope
         storage = Storage(kind_of(item), name)
+        trace.carried_from[storage] = item._storage
         param = trace.loop_param(self.scope, init, storage)
         self.scope.versions[storage] = param
         self.slots[param] = (init, None)
@@ -294,7 +300,7 @@ class Loop(Opened):
         assert self.scope is not None
         trace, scope = self.trace, self.scope
         self.check_objects(names, "pypto.loop", "a later trip or the code behind the loop")
-        plans = [self._plan(name, names.get(name, UNBOUND)) for name in self.site.names]
+        plans = [self._planned(name, names.get(name, UNBOUND)) for name in self.site.names]
         for storage, (param, init) in scope.touched.items():
             self.slots[param] = (init, scope.versions[storage])
         self._fill_extents()
@@ -307,6 +313,7 @@ class Loop(Opened):
         trace.close()
         options.use(self.settings)
         results = self._emit(region, inits)
+        trace.forget_skipped(self)
         for storage, (param, _) in scope.touched.items():
             if scope.versions[storage] is not param:
                 trace.write(storage, results[param])
@@ -404,6 +411,17 @@ class Loop(Opened):
             return None
         return self._new_param("", SymbolicScalar(sym.expr(after)), before)
 
+    def _planned(self, name: str, end: Any) -> Callable[[dict[Value, Value]], Any]:
+        """The same; a name that cannot be carried is told, and holds a failed value."""
+        try:
+            return self._plan(name, end)
+        except PyptoError as problem:
+            if not isinstance(problem, Stopped):
+                keep(problem)
+            self._leave(name)
+            failed = Failed()
+            return lambda results: failed
+
     def _plan(self, name: str, end: Any) -> Callable[[dict[Value, Value]], Any]:
         """What a name holds behind the loop, as a function of the loop's results."""
         entry = self.entry.get(name, UNBOUND)
@@ -467,10 +485,11 @@ class Loop(Opened):
         return sym.leaf(value)
 
     def _plan_carried(self, name: str, entry: Any, end: Any) -> Callable[[dict[Value, Value]], Any]:
+        assert self.scope is not None
         param, carried = self.params[name]
         late = name in self.late_params
         fits = is_number(end) if is_number(carried) else is_plain(end) and same_kind(end, carried)
-        if not fits and not self._uses(param):
+        if not fits and not reads(self.scope.region, param):
             # No trip reads what it starts with, so it need not be carried.
             self._leave(name)
             return self._plan(name, end)
@@ -529,22 +548,6 @@ class Loop(Opened):
             if unused is not None:
                 self.slots[unused] = (self.slots[unused][0], self._itself(unused))
 
-    def _uses(self, param: Value) -> bool:
-        """Whether the body reads a parameter, be it through inner loops and branches."""
-        assert self.scope is not None
-        nodes = list(walk(self.scope.region))
-        passed, seen = [param], {param}
-        while passed:
-            value = passed.pop()
-            for node in nodes:
-                if value in node.operands or value in node.scalars():
-                    return True
-                for other in _flows(node, value):
-                    if other not in seen:
-                        seen.add(other)
-                        passed.append(other)
-        return False
-
     def _itself(self, param: Value) -> Yield:
         return sym.leaf(param) if is_int(param) else param
 
@@ -582,18 +585,3 @@ class Loop(Opened):
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
             "pypto.is_loop_begin(i)",
         )
-
-
-def _flows(node: Node, value: Value) -> Iterator[Value]:
-    """Parameters and results of a loop or branch that may hold the value handed to it."""
-    is_loop = node.op is control.LOOP
-    for region in node.regions:
-        params = region.params[1:] if is_loop else [None] * len(node.results)
-        inits = node.attrs["inits"] if is_loop else [None] * len(node.results)
-        for slots in zip(params, inits, region.yields, node.results, strict=True):
-            if any(_holds(given, value) for given in slots[1:3]):
-                yield from (v for v in (slots[0], slots[3]) if v is not None)
-
-
-def _holds(given: Yield | None, value: Value) -> bool:
-    return given is value or value in leaves_of(given)

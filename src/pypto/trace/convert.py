@@ -8,8 +8,9 @@ symbolic values can take over there.  Everything else remains ordinary Python.
 from __future__ import annotations
 
 import ast
+import builtins
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
@@ -65,6 +66,15 @@ def _method(object: str, method: str, *args: ast.expr) -> ast.Call:
     return ast.Call(ast.Attribute(_name(object), method, ast.Load()), list(args), [])
 
 
+def _read(id: str) -> ast.Call:
+    """The value of a name, read where it can be told that there is none."""
+    return _runtime("name", ast.Constant(id), ast.Lambda(_no_arguments(), _name(id)))
+
+
+def _no_arguments() -> ast.arguments:
+    return ast.arguments([], [], None, [], [], None, [])
+
+
 def _locals() -> ast.Call:
     return _runtime("locals")
 
@@ -72,9 +82,13 @@ def _locals() -> ast.Call:
 class Converter(ast.NodeTransformer):
     """Rewrites the body of one function and of the functions nested in it."""
 
-    def __init__(self, file: str, function: str) -> None:
+    def __init__(self, file: str, function: str, undefined: set[str]) -> None:
         self.file = file
         self.function = function
+        # Names that have no value anywhere, and those of the function at hand that may have none
+        # yet: to read one is a mistake that is told like any other.
+        self.undefined = undefined
+        self.unsure: set[str] = set()
         self.count = 0
         self.notes: list[tuple[str, Loc]] = []
         self.depth = 0
@@ -82,6 +96,11 @@ class Converter(ast.NodeTransformer):
         self.shared: list[str] = []
         # Names of it that functions nested in it read.
         self.captured: set[str] = set()
+        # Loops and branches of it around the statement at hand, outermost first: what they are, and
+        # the names that hold their regions (a `while` has none).
+        self.around: list[tuple[str, str]] = []
+        # The name that holds what a refused `return` of it stands for, where it has one.
+        self.refused = ""
 
     # -- helpers ----------------------------------------------------------------------------------
 
@@ -150,7 +169,7 @@ class Converter(ast.NodeTransformer):
             self._note("for-else", node)
         region = self._temporary()
         iterable = self.visit(node.iter)
-        body = self._block(node.body)
+        body = self._inside("for", region, node.body)
         orelse = self._block(node.orelse)
         enter = ast.Assign(
             [_name(region, True)], _runtime("loop", iterable, self._site(site), _locals())
@@ -176,8 +195,8 @@ class Converter(ast.NodeTransformer):
         )
         region = self._temporary()
         test = self.visit(node.test)
-        body = self._block(node.body)
-        orelse = self._block(node.orelse)
+        body = self._inside("if", region, node.body)
+        orelse = self._inside("if", region, node.orelse)
         enter = ast.Assign(
             [_name(region, True)], _runtime("branch", test, self._site(site), _locals())
         )
@@ -195,7 +214,7 @@ class Converter(ast.NodeTransformer):
         if node.orelse:
             self._note("while-else", node)
         node.test = _at(_runtime("while_test", self.visit(node.test)), node.test)
-        node.body = self._block(node.body)
+        node.body = self._inside("while", "", node.body)
         node.orelse = self._block(node.orelse)
         return node
 
@@ -220,24 +239,75 @@ class Converter(ast.NodeTransformer):
     def visit_Return(self, node: ast.Return) -> Any:
         if self.depth == 0:
             self._note("return", node)
-        return self.generic_visit(node)
+        self.generic_visit(node)
+        instead: list[ast.stmt] = []
+        if node.value is not None and self.around:
+            self.refused = self.refused or self._temporary()
+            value = _runtime("refused", copy.deepcopy(node.value))
+            instead = [ast.Assign([_name(self.refused, True)], value)]
+        return self._jump(node, [region for _, region in self.around], instead)
+
+    def visit_Break(self, node: ast.Break | ast.Continue) -> Any:
+        kinds = [kind for kind, _ in self.around]
+        loop = max(i for i, kind in enumerate(kinds) if kind != "if")
+        return self._jump(node, [region for _, region in self.around[loop:]])
+
+    visit_Continue = visit_Break
+
+    def visit_Raise(self, node: ast.Raise) -> Any:
+        self.generic_visit(node)
+        return self._jump(node, [region for kind, region in self.around if kind == "if"])
+
+    def _jump(
+        self, node: ast.stmt, out_of: Sequence[str], instead: Sequence[ast.stmt] = ()
+    ) -> ast.stmt:
+        """A jump that is made unless it leaves a dynamic region; that is told already."""
+        regions = [_name(region) for region in out_of if region]
+        if not regions:
+            return node
+        jump = ast.If(_runtime("leaves", *regions), [node], list(instead))
+        made: ast.stmt = _at(jump, node)
+        return made
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> Any:
-        outer = self.shared, self.captured
-        self._enter(node.body)
+        outer = self.shared, self.captured, self.around, self.refused, self.unsure
+        self._enter(node)
         self.depth += 1
         self.generic_visit(node)
         self.depth -= 1
-        self.shared, self.captured = outer
+        self._leave(node)
+        self.shared, self.captured, self.around, self.refused, self.unsure = outer
         return node
 
-    def _enter(self, body: Sequence[ast.stmt]) -> None:
-        self.shared, self.captured = names.rebound_inside(body), names.captured(body)
+    def visit_ClassDef(self, node: ast.ClassDef) -> Any:
+        # Names of a class body cannot be read from the inner function that reads unsure ones.
+        outer, self.unsure = self.unsure, set()
+        self.generic_visit(node)
+        self.unsure = outer
+        return node
+
+    def _enter(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        self.shared, self.captured = names.rebound_inside(node.body), names.captured(node.body)
+        self.around, self.refused = [], ""
+        self.unsure = names.unsure(node)
+
+    def _leave(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        """Let a function whose `return` was refused give something all the same."""
+        if self.refused:
+            nothing = ast.Assign([_name(self.refused, True)], ast.Constant(None))
+            node.body.insert(0, _at(nothing, node))
+            node.body.append(_at(ast.Return(_name(self.refused)), node))
 
     def visit_Starred(self, node: ast.Starred) -> Any:
         if isinstance(node.ctx, ast.Store):
             self._note("a starred target", node)
         return self.generic_visit(node)
+
+    def _inside(self, kind: str, region: str, body: Sequence[ast.stmt]) -> list[ast.stmt]:
+        self.around.append((kind, region))
+        out = self._block(body)
+        self.around.pop()
+        return out
 
     def _block(self, body: Sequence[ast.stmt]) -> list[ast.stmt]:
         out: list[ast.stmt] = []
@@ -246,7 +316,31 @@ class Converter(ast.NodeTransformer):
             out.extend(new if isinstance(new, list) else [new])
         return out
 
+    def visit_AugAssign(self, node: ast.AugAssign) -> Any:
+        target = node.target
+        self.generic_visit(node)
+        if not isinstance(target, ast.Name) or target.id not in self.unsure:
+            return node
+        return [_at(ast.Assign([_name(target.id, True)], _read(target.id)), target), node]
+
+    def visit_Subscript(self, node: ast.Subscript) -> Any:
+        written = ast.unparse(node.value)
+        self.generic_visit(node)
+        extents = node.value
+        if isinstance(node.ctx, ast.Load) or not isinstance(extents, ast.Attribute):
+            return node
+        if extents.attr in ("shape", "valid_shape"):
+            details = ast.Constant(extents.attr), ast.Constant(written)
+            node.value = _at(_runtime("extents", extents.value, *details), node)
+        return node
+
     # -- expressions ------------------------------------------------------------------------------
+
+    def visit_Name(self, node: ast.Name) -> Any:
+        is_read = isinstance(node.ctx, ast.Load)
+        if is_read and (node.id in self.undefined or node.id in self.unsure):
+            return _at(_read(node.id), node)
+        return node
 
     def visit_NamedExpr(self, node: ast.NamedExpr) -> Any:
         self._note("`:=`", node)
@@ -288,9 +382,8 @@ class Converter(ast.NodeTransformer):
         if len(node.ops) == 1:
             return node
         ops = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
-        empty = ast.arguments([], [], None, [], [], None, [])
         operands = [
-            _at(ast.Lambda(copy.deepcopy(empty), operand), operand)
+            _at(ast.Lambda(_no_arguments(), operand), operand)
             for operand in (node.left, *node.comparators)
         ]
         return _at(_runtime("chain", ops, *operands), node)
@@ -316,10 +409,11 @@ def _mangled(tree: ast.AST, code: CodeType) -> None:
                 setattr(node, attribute, f"_{owner}{name}")
 
 
-def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
+def _compile(code: CodeType, space: Mapping[str, Any]) -> tuple[CodeType, list[tuple[str, Loc]]]:
     tree = copy.deepcopy(source.find(code))
     _mangled(tree, code)
-    converter = Converter(code.co_filename, code.co_name)
+    known = {*code.co_freevars, *space, *dir(builtins)}
+    converter = Converter(code.co_filename, code.co_name, names.undefined(tree, known))
     if isinstance(tree, ast.Lambda):
         tree.body = converter.visit(tree.body)
         inner: ast.stmt = _at(ast.Return(tree), tree)
@@ -334,8 +428,9 @@ def _compile(code: CodeType) -> tuple[CodeType, list[tuple[str, Loc]]]:
         arguments.kw_defaults = [
             None if d is None else _at(ast.Constant(None), d) for d in arguments.kw_defaults
         ]
-        converter._enter(tree.body)
+        converter._enter(tree)
         tree.body = converter._block(tree.body)
+        converter._leave(tree)
         # Under its own name the function would hide a global that it calls, itself above all.
         tree.name = _INNER
         inner = tree
@@ -372,7 +467,7 @@ def convert(function: FunctionType, runtime: Any) -> tuple[FunctionType, list[tu
     """The converted twin of a function, with its globals, defaults and closure, and its notes."""
     code = function.__code__
     if code not in _cache:
-        _cache[code] = _compile(code)
+        _cache[code] = _compile(code, function.__globals__)
     new, notes = _cache[code]
     cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
     cells[RUNTIME] = CellType(runtime)

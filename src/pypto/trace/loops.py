@@ -9,10 +9,10 @@ import numpy as np
 
 from pypto.errors import error
 from pypto.ir import build, place, sym
-from pypto.ir.findings import Failed
+from pypto.ir.findings import attempt
 from pypto.ir.handle import Tensor
 from pypto.ir.keywords import known_keywords
-from pypto.ir.scalar import LoopBounds, SymbolicScalar, as_sym_int
+from pypto.ir.scalar import LoopBounds, SymbolicScalar, as_sym_int, failed_integer
 from pypto.ir.sym import SymInt
 from pypto.trace.regions import Bounds
 
@@ -35,9 +35,7 @@ class LoopRange:
 
 
 def _bound(x: Any) -> SymInt:
-    if isinstance(x, Failed):
-        # Its error is told already; the body is traced for the mistakes in it.
-        return 1
+    build.settle(x)
     if isinstance(x, Tensor):
         raise error(
             ValueError,
@@ -79,6 +77,15 @@ def _range(name: str, args: tuple[Any, ...]) -> tuple[SymInt, SymInt, SymInt]:
             fix="a step is positive or negative",
         )
     return start, stop, step
+
+
+def _some_trips(factors: tuple[int, ...] = ()) -> LoopRange:
+    """What stands for a loop that was called wrongly: its body is traced for the mistakes in it.
+
+    There is one trip at least: otherwise names that the body binds would be doubtful behind it.
+    """
+    trips = build.current().integer("trips")
+    return LoopRange(Bounds(0, sym.leaf(trips, 1), 1, factors))
 
 
 def _factors(given: Any, default: tuple[int, ...]) -> tuple[int, ...]:
@@ -127,8 +134,12 @@ def loop(
     argument counts and unknown keywords, ValueError F00002 for unroll factors.
     Source: the loop of the language.
     """
-    _factors(unroll_list, (1,))
-    return LoopRange(Bounds(*_range("loop", args), parallel=bool(parallel)))
+
+    def made() -> LoopRange:
+        _factors(unroll_list, (1,))
+        return LoopRange(Bounds(*_range("loop", args), parallel=bool(parallel)))
+
+    return attempt(made, args, _some_trips)
 
 
 @place.boundary
@@ -147,12 +158,17 @@ def loop_unroll(
     be an extent): as many groups of the largest factor as fit, then of the next, then of 1.
     Errors: as for `loop`.  Source: the unrolled loop of the language.
     """
-    factors = _factors(unroll_list, (1,))
-    return LoopRange(Bounds(*_range("loop_unroll", args), factors, bool(parallel)))
+
+    def made() -> LoopRange:
+        factors = _factors(unroll_list, (1,))
+        return LoopRange(Bounds(*_range("loop_unroll", args), factors, bool(parallel)))
+
+    return attempt(made, args, lambda: _some_trips((1,)))
 
 
 def _own_bounds(scalar: Any, name: str) -> tuple[sym.Expr, LoopBounds]:
     build.current(f"pypto.{name}")
+    build.settle(scalar)
     if isinstance(scalar, SymbolicScalar) and scalar.bounds is not None:
         return scalar.expr, scalar.bounds
     if isinstance(scalar, SymbolicScalar) and build.current().open_loops:
@@ -180,6 +196,10 @@ def is_loop_begin(scalar: SymbolicScalar) -> SymbolicScalar:
 
     Errors: ValueError F00002 for what is no index.  Source: the loop markers of the language.
     """
+    return attempt(lambda: _is_begin(scalar), scalar, failed_integer)
+
+
+def _is_begin(scalar: Any) -> SymbolicScalar:
     index, bounds = _own_bounds(scalar, "is_loop_begin")
     return SymbolicScalar(sym.compare("eq", index, bounds.start))
 
@@ -191,6 +211,10 @@ def is_loop_end(scalar: SymbolicScalar) -> SymbolicScalar:
 
     Errors: ValueError F00002 for what is no index.  Source: the loop markers of the language.
     """
+    return attempt(lambda: _is_end(scalar), scalar, failed_integer)
+
+
+def _is_end(scalar: Any) -> SymbolicScalar:
     index, bounds = _own_bounds(scalar, "is_loop_end")
     following = sym.add(index, bounds.step)
     low, high = sym.expr(bounds.step).bounds()
@@ -212,12 +236,17 @@ def cond(scalar: Any, file: str | None = None, lineno: int | None = None) -> Any
     Errors: ValueError F00002 when only one of `file` and `lineno` is given or `scalar` is no
     number.  Source: the conditions of the language.
     """
+    return attempt(lambda: _condition(scalar, file, lineno), scalar, failed_integer)
+
+
+def _condition(scalar: Any, file: str | None, lineno: int | None) -> Any:
     if (file is None) != (lineno is None):
         raise error(
             ValueError,
             "file and lineno must be provided together or omitted",
             fix="pypto.cond(i == 0)",
         )
+    build.settle(scalar)
     if not isinstance(scalar, (int, np.integer, SymbolicScalar)):
         raise error(
             ValueError,

@@ -8,7 +8,8 @@ name that they read late counts as read where they are made.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
+from typing import Any
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
@@ -60,6 +61,76 @@ def stored(nodes: Sequence[ast.AST]) -> list[str]:
     for node in nodes:
         visit(node, False)
     return [n for n in names if n not in outside]
+
+
+def name_stores(body: Sequence[ast.stmt]) -> Iterator[tuple[ast.Name, bool]]:
+    """The places of this function that store a name, and whether one may read what they store: one
+    that stands further down, in a loop around both, or in a nested function.
+    """
+    stores: list[tuple[ast.Name, tuple[int, int], list[ast.AST]]] = []
+    reads: list[tuple[str, tuple[int, int], list[ast.AST]]] = []
+    nested = captured(body)
+
+    # `whole` is the assignment that a target belongs to, elsewhere the node itself.
+    def visit(node: ast.AST, loops: list[ast.AST], whole: ast.AST) -> None:
+        if isinstance(node, _SCOPES):
+            return
+        if isinstance(node, ast.Name):
+            if isinstance(node.ctx, ast.Store):
+                stores.append((node, _end(whole), loops))
+            else:
+                reads.append((node.id, (node.lineno, node.col_offset), loops))
+            return
+        if isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
+            # It reads the name as well, before it stores it.
+            reads.append((node.target.id, (node.lineno, node.col_offset), loops))
+        if isinstance(node, (ast.For, ast.While, *_COMPREHENSIONS)):
+            loops = [*loops, node]
+        is_simple = isinstance(node, (ast.Assign, ast.AugAssign, ast.AnnAssign))
+        for child in ast.iter_child_nodes(node):
+            is_target = is_simple and child is not node.value  # type: ignore[attr-defined]
+            # The value of an assignment is read before its targets are stored.
+            visit(child, loops, node if is_target else child if whole is node else whole)
+
+    for statement in body:
+        visit(statement, [], statement)
+    for store, behind, loops in stores:
+        is_read = store.id in nested or any(
+            name == store.id and (place >= behind or any(loop in loops for loop in around))
+            for name, place, around in reads
+        )
+        yield store, is_read
+
+
+def _end(node: Any) -> tuple[int, int]:
+    return node.end_lineno, node.end_col_offset
+
+
+def undefined(tree: ast.AST, known: Container[str]) -> set[str]:
+    """Names that the code reads and that nothing in it binds, save those `known` elsewhere."""
+    bound: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name):
+            (read if isinstance(node.ctx, ast.Load) else bound).add(node.id)
+        elif isinstance(node, ast.arg):
+            bound.add(node.arg)
+        elif isinstance(node, (ast.Global, ast.Nonlocal)):
+            bound.update(node.names)
+        elif isinstance(node, ast.alias):
+            bound.add((node.asname or node.name).split(".")[0])
+        elif isinstance(node, ast.MatchMapping) and node.rest:
+            bound.add(node.rest)
+        elif isinstance(getattr(node, "name", None), str):
+            # Functions, classes, exceptions that are caught, patterns that match.
+            bound.add(node.name)  # type: ignore[attr-defined]
+    return {name for name in read - bound if name not in known}
+
+
+def unsure(function: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
+    """Local names of a function that it may read before it binds them."""
+    arguments = {a.arg for a in ast.walk(function.args) if isinstance(a, ast.arg)}
+    return (exposed(function.body)[0] & set(stored(function.body))) - arguments
 
 
 def rebound_inside(body: Sequence[ast.AST]) -> list[str]:

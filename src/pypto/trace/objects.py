@@ -12,7 +12,7 @@ import collections.abc
 import enum
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import BuiltinFunctionType, FunctionType, GeneratorType, MethodType, ModuleType
 from typing import Any
 
@@ -154,12 +154,17 @@ class Snapshot:
             for part in _reached(owner, content)
         )
 
-    def changed(self) -> tuple[str, Any] | None:
-        """The name and the object of the first change since, if any."""
-        for key, (item, content) in self.contents.items():
-            if not _same(content, _content(item)):
-                return self.roots[key], item
-        return None
+    def changed(self, told: dict[int, Any]) -> Iterator[tuple[str, Any, list[Any]]]:
+        """What has changed since: a name that leads to the object, the object, and what is new in
+        it.  `told` holds the contents of objects that an earlier search has found changed.
+        """
+        for key, (item, before) in self.contents.items():
+            now = _content(item)
+            if _same(before, now) or (key in told and _same(told[key], now)):
+                continue
+            told[key] = now
+            old = {id(part) for part in _reached(item, before)}
+            yield self.roots[key], item, [p for p in _reached(item, now) if id(p) not in old]
 
 
 def _same(before: Any, after: Any) -> bool:

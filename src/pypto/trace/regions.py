@@ -9,7 +9,7 @@ must not change inside, bounds of loops.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from types import FrameType
 from typing import Any
@@ -19,7 +19,8 @@ import numpy as np
 from pypto.errors import Loc, PyptoWarning, error, warn
 from pypto.ir import build, options, sym
 from pypto.ir.build import Conflict
-from pypto.ir.graph import Storage, Value
+from pypto.ir.findings import any_failed, keep
+from pypto.ir.graph import Node, Region, Storage, Value, Yield, leaves_of, walk
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.sym import SymInt
@@ -118,6 +119,7 @@ def is_plain(item: Any) -> bool:
     return (
         isinstance(item, Tensor)
         and item._storage is not None
+        and not any_failed(item)
         and all(isinstance(d, int) for d in item._extents())
     )
 
@@ -165,36 +167,60 @@ class Opened:
         """A place of this function, with the calls that led here."""
         return replace(loc, outer=self.outer_loc)
 
+    def refuse_escapes(self, where: str, fix: str) -> None:
+        """Tell of jumps out of the body; the trace goes on as if they were not there."""
+        for keyword, loc in self.site.escapes:
+            problem = error(
+                SyntaxError, f"{keyword} is not supported {where}", loc=self.at(loc), fix=fix
+            )
+            if keyword == "yield":
+                # The rest of the body runs when the reader of the generator asks for it.
+                raise problem
+            keep(problem)
+
+    def skip(self) -> None:
+        """The rest of the body is left out by a jump that was refused: what is found there is no
+        mistake of the kernel that was meant.
+        """
+        self.trace.skipped.setdefault(self, len(self.trace.findings))
+
     def check_objects(self, names: Mapping[str, Any], what: str, reader: str) -> None:
-        """An object that the body changed is an error at the statement that changed it."""
+        """Tell of objects that the body changed, at the statements that changed them."""
+        told = self.trace.changes
         for space, before in self.globals:
             for name, item in before.items():
-                if space.get(name) is not item and not equal(space.get(name), item):
-                    raise error(
+                now = space.get(name)
+                key = (id(space), name)
+                if now is item or equal(now, item) or (key in told and told[key] is now):
+                    continue
+                told[key] = now
+                self.trace.leave([now])
+                keep(
+                    error(
                         TypeError,
                         f"the global `{name}` changes inside {what}: it is read when the kernel is "
                         f"traced, as a compile-time object, so {reader} would read something else",
                         loc=self.loc,
                         fix="carry the value under a local name, or write it into a tensor",
                     )
-        change = self.snapshot.changed()
-        if change is None:
-            return
-        root, item = change
-        loc = self.loc
+                )
+        for root, item, new in self.snapshot.changed(told):
+            self.trace.leave(new)
+            keep(
+                error(
+                    TypeError,
+                    f"`{root}` changes inside {what}: a {type(item).__name__} is a compile-time "
+                    f"object, so {reader} would read something else",
+                    loc=self._place_of_change(root, item, names),
+                    fix="carry the value under a name of its own, or write it into a tensor",
+                )
+            )
+
+    def _place_of_change(self, root: str, item: Any, names: Mapping[str, Any]) -> Loc:
         for name, place in self.site.mutations:
-            holder = names.get(name, self.entry.get(name))
-            if name == root or holder is item:
-                loc = self.at(place)
-                break
-        kind = type(item).__name__
-        raise error(
-            TypeError,
-            f"`{root}` changes inside {what}: a {kind} is a compile-time object, so {reader} would "
-            "read something else",
-            loc=loc,
-            fix="carry the value under a name of its own, or write it into a tensor",
-        )
+            if name == root or names.get(name, self.entry.get(name)) is item:
+                return self.at(place)
+        return self.loc
 
 
 def trace_loops(trace: build.Trace) -> list[Any]:
@@ -342,3 +368,37 @@ def rename(x: SymInt, leaves: Mapping[Value, Value]) -> SymInt:
     return sym.simple(
         sym.substitute(x, lambda v: sym.leaf(leaves[v], low, high) if v in leaves else None)
     )
+
+
+# --- what a body reads ---------------------------------------------------------------------------
+
+
+def reads(body: Region, param: Value) -> bool:
+    """Whether the body of a loop reads a parameter, be it through inner loops and branches."""
+    nodes = list(walk(body))
+    passed, seen = [param], {param}
+    while passed:
+        value = passed.pop()
+        for node in nodes:
+            if value in node.operands or value in node.scalars():
+                return True
+            for other in _flows(node, value):
+                if other not in seen:
+                    seen.add(other)
+                    passed.append(other)
+    return False
+
+
+def _flows(node: Node, value: Value) -> Iterator[Value]:
+    """Parameters and results of a loop or branch that may hold the value handed to it."""
+    is_loop = node.op is control.LOOP
+    for region in node.regions:
+        params = region.params[1:] if is_loop else [None] * len(node.results)
+        inits = node.attrs["inits"] if is_loop else [None] * len(node.results)
+        for slots in zip(params, inits, region.yields, node.results, strict=True):
+            if any(_holds(given, value) for given in slots[1:3]):
+                yield from (v for v in (slots[0], slots[3]) if v is not None)
+
+
+def _holds(given: Yield | None, value: Value) -> bool:
+    return given is value or value in leaves_of(given)

@@ -1,13 +1,16 @@
 """Results that get lost, and memory that is read before anything wrote it.
 
-In: a finished graph and what the trace knows of the kernel's names.  Out: nothing, or the located
-error.  Both are mistakes that would otherwise show only as numbers that are wrong.
+In: a graph and what the trace knows of the kernel's names.  Out: the located errors.  Both are
+mistakes that would otherwise show only as numbers that are wrong.
 """
 
 from __future__ import annotations
 
-from pypto.errors import Loc, PyptoError, PyptoWarning, error, warn
-from pypto.ir.graph import Graph, Node, Region, Value, walk
+from collections.abc import Collection, Iterator
+
+from pypto.errors import PyptoError, PyptoWarning, error, warn
+from pypto.ir.graph import Graph, Node, Region, Storage, Value, walk
+from pypto.trace.run import Traced
 
 
 def used_storages(graph: Graph) -> set[int]:
@@ -19,53 +22,66 @@ def used_storages(graph: Graph) -> set[int]:
     return used
 
 
-def written_params(graph: Graph, rebound: dict[str, list[Loc]]) -> frozenset[int]:
-    """The parameters that a kernel writes; an error where it lost a result."""
-    used = used_storages(graph)
+def written_params(graph: Graph) -> frozenset[int]:
+    """The parameters that a kernel writes."""
+    storages = [param.value.storage for param in graph.params]
+    return frozenset(i for i, s in enumerate(storages) if s is not None and s.written)
+
+
+def lost_results(graph: Graph, traced: Traced) -> list[PyptoError]:
+    """Errors about results that no caller can see: of parameters that are bound instead of written,
+    and of a kernel that writes nothing.
+    """
+    used = used_storages(graph) | {id(s) for s in traced.doubtful}
+    found: list[PyptoError] = []
     for param in graph.params:
-        places = rebound.get(param.name)
-        if places is not None and id(param.value.storage) not in used:
-            raise error(
+        name, storage = param.name, param.value.storage
+        places = traced.rebound.get(name, [])
+        if places and id(storage) not in used:
+            text = f"output parameter `{name}` is never written: rebinding the name does not write "
+            text += f"the tensor; use `{name}[:] = …`"
+            found.append(error(ValueError, text, loc=places[0], fix=f"{name}[:] = …"))
+        elif storage is not None and (storage.written or storage in traced.doubtful):
+            text = f"output parameter `{name}` is rebound to a value that nothing reads: rebinding "
+            text += f"the name does not write the tensor; use `{name}[:] = …`"
+            found += [
+                error(ValueError, text, loc=place, fix=f"{name}[:] = …")
+                for place in places
+                if place in traced.unread
+            ]
+    if not found and not written_params(graph) and not traced.doubtful:
+        found.append(
+            error(
                 ValueError,
-                f"output parameter `{param.name}` is never written: rebinding the name does not "
-                f"write the tensor; use `{param.name}[:] = …`",
-                loc=places[0],
-                fix=f"{param.name}[:] = …",
+                f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
+                loc=graph.loc,
+                fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, "
+                "out)",
             )
-    written = frozenset(
-        index
-        for index, param in enumerate(graph.params)
-        if param.value.storage is not None and param.value.storage.written
-    )
-    if not written:
-        raise error(
-            ValueError,
-            f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
-            loc=graph.loc,
-            fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, out)",
         )
-    return written
+    return found
 
 
-def warn_of_lost(traced: list[Node], graph: Graph, rebound: dict[str, list[Loc]]) -> None:
+def warn_of_lost(nodes: list[Node], graph: Graph, traced: Traced) -> None:
     """Warn of values that were computed for a tensor and never reach it.
 
-    `traced` are the nodes before dead code went: a parameter's name that was bound to a value which
+    `nodes` are those before dead code went: a parameter's name that was bound to a value which
     nothing uses, or a write into a view, which is a copy, that nothing reads.
     """
     alive = set(walk(graph.body))
     lines = {(n.loc.file, n.loc.line) for n in alive if n.loc is not None}
-    made = {(n.loc.file, n.loc.line) for n in traced if n.loc is not None}
-    for name, places in rebound.items():
+    dead = {(n.loc.file, n.loc.line) for n in nodes if n.loc is not None} - lines
+    for name, places in traced.rebound.items():
         for place in places:
-            if (place.file, place.line) in made - lines:
+            if place in traced.unread or (place.file, place.line) in dead:
                 warn(
                     PyptoWarning,
-                    f"`{name}` is bound to a value that nothing uses; the parameter is not written",
+                    f"`{name}` is bound to a value that nothing uses; binding the name of a "
+                    "parameter does not write the tensor",
                     place,
                     f"write it in place: {name}[:] = …",
                 )
-    for node in traced:
+    for node in nodes:
         target = _target(node)
         if node in alive or target is None:
             continue
@@ -88,20 +104,24 @@ def _target(node: Node) -> int | None:
 _PASSING = ("alias", "move")
 
 
-def check_reads(graph: Graph) -> None:
-    """Refuse reads that no path can have preceded by a write.
+def unwritten_reads(graph: Graph, doubtful: Collection[Storage]) -> list[PyptoError]:
+    """Reads that no path can have preceded by a write, the first of each tensor; none of tensors
+    that an op which has failed may have been meant to write.
 
     Memory that a loop fills step by step is read at run time only where it was written, which the
     text alone cannot show; such reads are left to the run.
     """
     blank: dict[Value, Value] = {}
+    found: dict[Value, PyptoError] = {}
     stack: list[tuple[Region, int, bool]] = [(graph.body, 0, True)]
     while stack:
         region, position, certain = stack.pop()
         while position < len(region.nodes):
             node = region.nodes[position]
             position += 1
-            _visit(node, blank)
+            for origin in _visit(node, blank):
+                if origin.storage not in doubtful:
+                    found.setdefault(origin, _unwritten(node, origin))
             if not node.regions:
                 continue
             stack.append((region, position, certain))
@@ -110,6 +130,7 @@ def check_reads(graph: Graph) -> None:
                 _enter_loop(node, blank)
             stack.extend((inner, 0, is_loop) for inner in reversed(node.regions))
             break
+    return list(found.values())
 
 
 def _enter_loop(node: Node, blank: dict[Value, Value]) -> None:
@@ -134,7 +155,8 @@ def _in_branch(region: Region, param: Value) -> bool:
     )
 
 
-def _visit(node: Node, blank: dict[Value, Value]) -> None:
+def _visit(node: Node, blank: dict[Value, Value]) -> Iterator[Value]:
+    """The makers of the memory that a node reads before anything wrote it."""
     if node.op.name == "empty":
         blank[node.result] = node.result
         return
@@ -145,7 +167,7 @@ def _visit(node: Node, blank: dict[Value, Value]) -> None:
         if node.op.name in _PASSING:
             blank[node.result] = blank[value]
             continue
-        raise _unwritten(node, blank[value])
+        yield blank[value]
 
 
 def _unwritten(node: Node, origin: Value) -> PyptoError:

@@ -7,7 +7,6 @@ it hands control flow over to regions where a value is symbolic, and is plain Py
 
 from __future__ import annotations
 
-import ast
 import builtins
 import functools
 import linecache
@@ -15,6 +14,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from types import BuiltinFunctionType, CodeType, FunctionType, MethodType
 from typing import Any
@@ -24,14 +24,14 @@ from pypto.errors import (
     Loc,
     ParserError,
     PyptoError,
-    adopt,
-    collected,
     error,
 )
 from pypto.ir import build, options, sym
 from pypto.ir.dtype import DataType
+from pypto.ir.findings import Failed, any_failed, as_failed, keep, storage_of
 from pypto.ir.graph import Graph, Storage, Value, int_value
 from pypto.ir.handle import Tensor
+from pypto.ir.place import is_caught
 from pypto.ir.scalar import SymbolicScalar, operand
 from pypto.ir.sym import SymInt
 from pypto.ir.types import TileOpFormat, full
@@ -39,7 +39,8 @@ from pypto.trace import convert, source
 from pypto.trace.branches import Branch, Choice
 from pypto.trace.carry import Loop
 from pypto.trace.loops import LoopRange
-from pypto.trace.names import walk_here
+from pypto.trace.mistakes import fixed_extents, located, own_words, without_value
+from pypto.trace.names import name_stores
 from pypto.trace.regions import UNBOUND
 
 _STDLIB = os.path.dirname(os.__file__) + os.sep
@@ -96,6 +97,23 @@ class Runtime:
             return Branch(test, convert.SITES[site], sys._getframe(1), names)
         return _TRUE if truth(test) else _FALSE
 
+    def leaves(self, *regions: Any) -> bool:
+        """Whether a jump leaves these loops and branches, which must be ordinary Python."""
+        dynamic = [region for region in regions if region.dynamic]
+        if dynamic:
+            dynamic[-1].skip()
+        return not dynamic
+
+    def refused(self, value: Any) -> Any:
+        """What a function gives whose `return` cannot be."""
+        return Failed() if is_symbolic(value) else as_failed(value)
+
+    def extents(self, owner: Any, attribute: str, written: str) -> Any:
+        """`owner.shape` where an entry of it is set; those of a tensor are a list of their own."""
+        if storage_of(owner) is not None:
+            keep(fixed_extents(attribute, written))
+        return getattr(owner, attribute)
+
     def while_test(self, test: Any) -> bool:
         if is_symbolic(test):
             raise error(
@@ -106,6 +124,8 @@ class Runtime:
         return truth(test)
 
     def context(self, manager: Any) -> Any:
+        if any_failed(manager):
+            return nullcontext(manager)
         if not hasattr(type(manager), "__enter__"):
             raise error(
                 TypeError,
@@ -132,6 +152,17 @@ class Runtime:
         del _choices(trace)[mark[1] :]
 
     # -- expressions ------------------------------------------------------------------------------
+
+    def name(self, name: str, read: Callable[[], Any]) -> Any:
+        """What a name holds that may hold nothing; then that is told, and a failed value is it."""
+        try:
+            return read()
+        except NameError as asked:
+            cause = own_words(name, asked)
+            if build.active() is None or is_caught():
+                raise cause from None
+            keep(without_value(name, cause))
+            return Failed()
 
     def choose(self, test: Any) -> None:
         if is_symbolic(test):
@@ -416,11 +447,21 @@ class TensorSpec:
 
 @dataclass(eq=False)
 class Traced:
-    """A graph, the functions whose text made it, and the parameters that the kernel rebinds."""
+    """A graph, the functions whose text made it, and what became of the parameters' names.
+
+    `rebound` has the places where a tensor parameter's name is stored, `unread` those of them that
+    no later text reads.  `findings` are the mistakes of the kernel; with any, the graph lacks what
+    failed, and the tensors that this may have been meant to write are `doubtful`.  It is `whole`
+    unless the trace had to stop on the way.
+    """
 
     graph: Graph
     functions: list[FunctionType]
     rebound: dict[str, list[Loc]]
+    unread: set[Loc]
+    findings: list[PyptoError]
+    doubtful: set[Storage]
+    whole: bool
 
 
 def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[str, Any]) -> Traced:
@@ -428,6 +469,7 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
     carried: frozenset[tuple[int, int]] = frozenset()
     printed = 0
     while True:
+        whole = True
         trace = build.Trace(function.__name__, carried)
         trace.entry = function
         trace.printed = printed
@@ -442,17 +484,26 @@ def trace_kernel(function: FunctionType, specs: list[TensorSpec], values: dict[s
             printed = max(printed, trace.prints)
             continue
         except Exception as cause:
-            trace.findings.append(located(cause))
+            whole = False
+            trace.findings.append(located(cause, FLOOR))
+            trace.forget_skipped()
         finally:
             options.use(saved)
-        if trace.findings:
-            raise collected(trace.findings)
         trace.graph.loc = Loc(
             function.__code__.co_filename,
             function.__code__.co_firstlineno,
             function=trace.graph.name,
         )
-        return Traced(trace.graph, list(trace.functions), _rebound(function, specs))
+        rebound, unread = _rebound(function, specs)
+        return Traced(
+            trace.graph,
+            list(trace.functions),
+            rebound,
+            unread,
+            trace.findings,
+            trace.doubtful,
+            whole,
+        )
 
 
 def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
@@ -483,52 +534,22 @@ def _handles(trace: build.Trace, specs: list[TensorSpec]) -> list[Tensor]:
     return handles
 
 
-def _rebound(function: FunctionType, specs: list[TensorSpec]) -> dict[str, list[Loc]]:
-    """Tensor parameters whose names the kernel stores, with the places of the stores."""
-    tree = source.find(function.__code__)
+def _rebound(
+    function: FunctionType, specs: list[TensorSpec]
+) -> tuple[dict[str, list[Loc]], set[Loc]]:
+    """Tensor parameters whose names the kernel stores, with the places of the stores, and which of
+    these nothing reads.
+    """
+    code = function.__code__
+    tree = source.find(code)
     body = tree.body if isinstance(tree.body, list) else []
     names = {s.name for s in specs}
     found: dict[str, list[Loc]] = {}
-    for node in walk_here(body):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in names:
-            code = function.__code__
-            place = source.loc_of(node, code.co_filename, code.co_name)
-            found.setdefault(node.id, []).append(place)
-    return found
-
-
-def located(cause: Exception) -> PyptoError:
-    """An exception from a kernel's Python as an error at the user's line."""
-    if isinstance(cause, PyptoError) and cause.loc is not None:
-        return cause
-    loc: Loc | None = None
-    step = cause.__traceback__
-    inside = False
-    while step is not None:
-        code = step.tb_frame.f_code
-        if code is FLOOR:
-            inside = True
-        elif inside and not build.is_internal(code.co_filename) and _in_text(code):
-            loc = build.frame_loc(step.tb_frame, step.tb_lasti, loc)
-        step = step.tb_next
-    if isinstance(cause, PyptoError):
-        cause.loc = loc
-        return cause
-    if isinstance(cause, RecursionError):
-        cause = RecursionError("the kernel's Python recurses without end")
-    problem = adopt(cause, loc)
-    if isinstance(cause, NameError) and build_unbound(cause):
-        problem.fix = (
-            "bind the name before it is read; before a pypto.loop if a later trip reads it"
-        )
-    return problem
-
-
-def build_unbound(cause: NameError) -> bool:
-    """Whether a local name was read before it was bound."""
-    return isinstance(cause, UnboundLocalError) or "free variable" in str(cause)
-
-
-def _in_text(code: CodeType) -> bool:
-    file = code.co_filename
-    return not file.startswith(_STDLIB) or "site-packages" in file
+    unread: set[Loc] = set()
+    for store, is_read in name_stores(body):
+        if store.id in names:
+            place = source.loc_of(store, code.co_filename, code.co_name)
+            found.setdefault(store.id, []).append(place)
+            if not is_read:
+                unread.add(place)
+    return found, unread
