@@ -92,7 +92,7 @@ def test_a_tensor_as_bound():
         under="pypto.loop(a)",
         code="F21004",
         builtin=ValueError,
-        fix="n = t[0] with an integer tensor, then pypto.loop(n)",
+        fix="`n = t[0]` with an integer tensor, then `pypto.loop(n)`",
     )
 
 
@@ -358,7 +358,7 @@ def test_a_name_without_a_value_hides_nothing():
     )
     assert texts["total"] == (
         "cannot access local variable 'total' where it is not associated with a value",
-        "bind the name before it is read; before a pypto.loop if a later trip reads it",
+        "bind the name before it is read; before a `pypto.loop` if a later trip reads it",
     )
 
 

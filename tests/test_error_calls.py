@@ -178,7 +178,7 @@ def test_dtype_that_the_language_does_not_have_E12():
         under="complex_numbers",
         code="F00002",
         builtin=ValueError,
-        fix="convert it: x.to(torch.float32)",
+        fix="convert it: `x.to(torch.float32)`",
     )
 
 

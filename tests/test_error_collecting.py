@@ -494,7 +494,7 @@ def test_a_defect_of_an_op_says_that_it_is_ours():
         "internal error in an op: TypeError: unsupported operand type(s) for /: 'list' and 'dict'; "
         "this is a defect of pypto-anywhere, not of the kernel"
     )
-    assert caught.value.fix == "set PYPTO_DEBUG=1 for the full traceback"
+    assert caught.value.fix == "set `PYPTO_DEBUG=1` for the full traceback"
     assert caught.value.loc.line == line_of(__file__, "defect")
     out = blank()
     kernel(ramp(4, 4), out[:4, :4].contiguous())

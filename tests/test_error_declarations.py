@@ -42,7 +42,7 @@ def test_jit_on_a_class_E1():
         under="pypto.jit(Thing)",
         code="F00001",
         builtin=TypeError,
-        fix="decorate a plain function: @pypto.frontend.jit above `def kernel(x, out):`",
+        fix="decorate a plain function: `@pypto.frontend.jit` above `def kernel(x, out):`",
     )
 
 
@@ -59,7 +59,7 @@ def test_decorator_above_a_class_E1():
         under="pypto.jit",
         code="F00001",
         builtin=TypeError,
-        fix="decorate a plain function: @pypto.frontend.jit above `def kernel(x, out):`",
+        fix="decorate a plain function: `@pypto.frontend.jit` above `def kernel(x, out):`",
     )
 
 
@@ -155,8 +155,8 @@ def test_quoted_annotation_is_read_where_it_stands():
         under='"pypto.Tensor((pypto.STATIC, 4))"',
         code="F00002",
         builtin=ValueError,
-        fix="dims are ints, pypto.DYNAMIC, pypto.STATIC, a pypto.SymbolicScalar or, last, `...`, "
-        "in a list",
+        fix="dims are ints, `pypto.DYNAMIC`, `pypto.STATIC`, a `pypto.SymbolicScalar` or, last, "
+        "`...`, in a list",
     )
 
 
@@ -283,8 +283,8 @@ def test_dims_of_an_annotation_E13(shape):
         under="P(shape, DT)",
         code="F00002",
         builtin=ValueError,
-        fix="dims are ints, pypto.DYNAMIC, pypto.STATIC, a pypto.SymbolicScalar or, last, `...`, "
-        "in a list",
+        fix="dims are ints, `pypto.DYNAMIC`, `pypto.STATIC`, a `pypto.SymbolicScalar` or, last, "
+        "`...`, in a list",
     )
 
 
@@ -425,4 +425,5 @@ def test_legacy_option_is_noted_where_it_is_set():
 
 def test_defect_says_where_to_look():
     problem = errors.InternalError("the graph is broken")
-    assert problem.fix == "set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph"
+    fix = "set `PYPTO_DEBUG=1` for the full traceback, `PYPTO_DUMP=dir` for the graph"
+    assert problem.fix == fix

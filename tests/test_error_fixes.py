@@ -3,6 +3,7 @@
 In: kernels with one mistake each, the way out that is told, and the values that were meant.  Code
 is put where the message points: for the expression that it underlines, for the call of a name, for
 the statement.  Of advice in words, the test says where the user types the code that it quotes.
+It has more than 600 lines because each mistake needs a kernel of its own.
 """
 
 import ast
@@ -21,6 +22,7 @@ import pypto
 P, DT = pypto.Tensor, pypto.DT_FP32
 F32 = P([], DT)
 F16 = P([], pypto.DT_FP16)
+I16 = P([], pypto.DT_INT16)
 I32 = P([], pypto.DT_INT32)
 ROWS = P([pypto.DYNAMIC, 32], DT)
 
@@ -331,6 +333,63 @@ def tensor_by_another_order(x: F32, out: F32):
     t = pypto.tensor(DT, [16, 32])  # <- tensor_by_another_order
     t[:] = x
     out[:] = t
+
+
+# --- element types -------------------------------------------------------------------------------
+
+
+def half():
+    return (ramp() / 64).half(), ramp() / 64, blank()
+
+
+@mistake("pypto.cast(h, pypto.DT_FP32) + x", lambda h, x: h.float() + x, half)
+def halves_in_front(h: F16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[:] = h + x  # <- halves_in_front
+
+
+@mistake("pypto.mul(x, pypto.cast(h, pypto.DT_FP32))", lambda h, x: h.float() * x, half)
+def halves_behind(h: F16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[:] = pypto.mul(x, h)  # <- halves_behind
+
+
+@mistake("(pypto.where(x > 3.0, 1.0, 0.0)) * x", lambda x: (x > 3.0) * x)
+def mask_in_arithmetic(x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[:] = (x > 3.0) * x  # <- mask_in_arithmetic
+
+
+@mistake("out[:] = pypto.cast(h, pypto.DT_FP32)", lambda h, x: h.float(), half)
+def halves_written(h: F16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[:] = h  # <- halves_written
+
+
+@mistake(
+    "out[0:8, :] = pypto.cast(h[0:8, :] + 1.0, pypto.DT_FP32)",
+    rows(lambda h, x: h[0:8].float() + 1.0, 8),
+    half,
+)
+def halves_written_into_a_part(h: F16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[0:8, :] = h[0:8, :] + 1.0  # <- halves_written_into_a_part
+
+
+@mistake("pypto.assemble(pypto.cast(h, pypto.DT_FP32), [0, 0], out)", lambda h, x: h.float(), half)
+def halves_assembled(h: F16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    pypto.assemble(h, [0, 0], out)  # <- halves_assembled
+
+
+@mistake(
+    "pypto.gather(x, 0, pypto.cast(places, pypto.DT_INT32))",
+    lambda n, x: x[n[:, 0].long()],
+    lambda: ((15 - torch.arange(16).to(torch.int16))[:, None].repeat(1, 32), ramp(), blank()),
+)
+def short_places(places: I16, x: F32, out: F32):
+    pypto.set_vec_tile_shapes(16, 32)
+    out[:] = pypto.gather(x, 0, places)  # <- short_places
 
 
 # --- matrix products -----------------------------------------------------------------------------

@@ -28,7 +28,7 @@ case, CASES = cases()
     under="pypto.loop()",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.loop(stop), pypto.loop(start, stop) or pypto.loop(start, stop, step)",
+    fix="`pypto.loop(stop)`, `pypto.loop(start, stop)` or `pypto.loop(start, stop, step)`",
 )
 def loop_without_bounds(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -42,7 +42,7 @@ def loop_without_bounds(a: F32, out: F32):
     under="pypto.loop(0, 4, 1, 2)",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.loop(stop), pypto.loop(start, stop) or pypto.loop(start, stop, step)",
+    fix="`pypto.loop(stop)`, `pypto.loop(start, stop)` or `pypto.loop(start, stop, step)`",
 )
 def loop_with_four_bounds(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -56,7 +56,7 @@ def loop_with_four_bounds(a: F32, out: F32):
     under="pypto.loop(a.shape[0] / 4)",
     code="F21004",
     builtin=ValueError,
-    fix="divide with `//` or pypto.ceildiv(n, tile)",
+    fix="divide with `//` or `pypto.ceildiv(n, tile)`",
 )
 def loop_over_a_float(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -88,7 +88,7 @@ def loop_over_nothing(a: F32, out: F32):
     under="pypto.loop(0, n, 1)",
     code="F21004",
     builtin=ValueError,
-    fix="n = t[0] with an integer tensor, then pypto.loop(n)",
+    fix="`n = t[0]` with an integer tensor, then `pypto.loop(n)`",
 )
 def loop_over_a_tensor(n: I32, a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -187,7 +187,7 @@ def bound_of_a_loop_by_name(a: F32, out: F32):
     under="pypto.cond(1.5)",
     code="F00002",
     builtin=ValueError,
-    fix="compare integers: pypto.cond(i == 0)",
+    fix="compare integers: `pypto.cond(i == 0)`",
 )
 def condition_on_a_float(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -201,7 +201,7 @@ def condition_on_a_float(a: F32, out: F32):
     under="pypto.cond(a > 0.0)",
     code="F00002",
     builtin=ValueError,
-    fix="read one integer element: pypto.cond(t[0] > 0)",
+    fix="read one integer element: `pypto.cond(t[0] > 0)`",
 )
 def condition_on_a_tensor(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -236,7 +236,7 @@ def condition_with_a_file_and_no_line(a: F32, out: F32):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+        "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
         "number to the kernel as an int argument"
     ),
 )
@@ -256,7 +256,7 @@ def range_of_a_symbol(a: ROWS, out: ROWS):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+        "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
         "number to the kernel as an int argument"
     ),
 )
@@ -276,7 +276,7 @@ def list_by_a_symbol(a: F32, out: F32):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+        "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
         "number to the kernel as an int argument"
     ),
 )
@@ -296,7 +296,7 @@ def int_of_a_symbol(a: ROWS, out: ROWS):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+        "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
         "number to the kernel as an int argument"
     ),
 )
@@ -317,7 +317,7 @@ def int_of_an_index(a: F32, out: F32):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+        "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
         "number to the kernel as an int argument"
     ),
 )
@@ -336,7 +336,7 @@ def bool_of_a_symbol(a: ROWS, out: ROWS):
     under="a.shape[0] + 1.5",
     code="F00001",
     builtin=TypeError,
-    fix="use an int; pypto.ceildiv(n, tile) counts the tiles, the last one included",
+    fix="use an int; `pypto.ceildiv(n, tile)` counts the tiles, the last one included",
 )
 def symbol_plus_a_float(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)
@@ -460,7 +460,7 @@ def symbolic_view_shape(a: ROWS, out: ROWS):
     under="pypto.reshape(a[0:16, :], [a.shape[0] * 32])",
     code="F00001",
     builtin=TypeError,
-    fix="pypto.reshape(t, shape, inplace=True), or give int extents",
+    fix="`pypto.reshape(t, shape, inplace=True)`, or give int extents",
 )
 def reshape_to_a_symbol(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)

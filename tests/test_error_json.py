@@ -73,7 +73,7 @@ def test_one_finding_key_by_key():
         "end_column": 22,
         "value": 4,
         "limit": [-2, 1],
-        "fix": "dim=1 is the last axis; -1 names it too",
+        "fix": "`dim=1` is the last axis; -1 names it too",
         "frames": [
             {"file": __file__, "line": inner, "column": 12, "function": "summed"},
             {"file": __file__, "line": outer, "column": 20, "function": "one"},

@@ -121,7 +121,7 @@ def rank_of_a_value(a: F32, out: F32):
     under="a",
     code="F00001",
     builtin=TypeError,
-    fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",
+    fix="loop over an axis: `for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]`",
 )
 def iterated_tensor(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -153,7 +153,7 @@ def ranks_of_a_view(a: F32, out: F32):
     code="F21004",
     builtin=ValueError,
     fix=(
-        "take a view of rank 4, pypto.view(t, [1, 1, 4, 32], [...]), and reshape it to [4, 32]; "
+        "take a view of rank 4, `pypto.view(t, [1, 1, 4, 32], […])`, and reshape it to [4, 32]; "
         "or reshape the input first"
     ),
 )
@@ -238,7 +238,7 @@ def reshape_in_place_with_valid_shape(a: F32, out: F32):
     under="a.reshape([16, 31])",
     code="F00002",
     builtin=ValueError,
-    fix="pypto.reshape(t, [512]), or other extents whose product is 512",
+    fix="`pypto.reshape(t, [512])`, or other extents whose product is 512",
 )
 def reshape_to_another_count(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -283,7 +283,7 @@ def assemble_with_too_few_offsets(a: F32, out: F32):
     under="out.assemble(half, [0, 0])",
     code="F00002",
     builtin=ValueError,
-    fix="pypto.cast(t, pypto.DT_FP32)",
+    fix="out.assemble(pypto.cast(half, pypto.DT_FP32), [0, 0])",
 )
 def assemble_of_another_dtype(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -362,7 +362,7 @@ def element_of_a_local(n: I64, out: F32):
     under="out[0, 0]",
     code="F00001",
     builtin=TypeError,
-    fix="write a tile instead: t[0:1, 0:1] = v",
+    fix="write a tile instead: `t[0:1, 0:1] = v`",
 )
 def element_into_a_float_tensor(a: F32, out: F32):
     pypto.set_vec_tile_shapes(16, 32)
@@ -376,7 +376,7 @@ def element_into_a_float_tensor(a: F32, out: F32):
     under="n + 1.5",
     code="F00001",
     builtin=TypeError,
-    fix="write 1, or cast the tensor: pypto.cast(t, pypto.DT_FP32)",
+    fix="write 1, or cast the tensor: `pypto.cast(t, pypto.DT_FP32)`",
 )
 def float_beside_an_integer_tensor(n: I32, out: I32):
     pypto.set_vec_tile_shapes(16)
@@ -396,7 +396,7 @@ def float_beside_an_integer_tensor(n: I32, out: I32):
     under="a * 2.0",
     code="F0000A",
     builtin=ValueError,
-    fix="compute on pypto.view(t, [64, 32], [i * 64, 0]) inside a pypto.loop over i",
+    fix="compute on `pypto.view(t, [64, 32], [i * 64, 0])` inside a `pypto.loop` over i",
 )
 def dynamic_operand(a: ROWS, out: ROWS):
     pypto.set_vec_tile_shapes(16, 32)
@@ -410,7 +410,7 @@ def dynamic_operand(a: ROWS, out: ROWS):
     under="pypto.matmul(a, b, DT)",
     code="F00003",
     builtin=RuntimeError,
-    fix="bring both to one rank with pypto.reshape",
+    fix="bring both to one rank with `pypto.reshape`",
 )
 def matmul_of_another_rank(a: F32, b: F32, out: F32):
     pypto.set_cube_tile_shapes([16, 16], [16, 16], [16, 16])

@@ -71,7 +71,7 @@ def test_the_functions_that_led_there(tmp_path):
           called from kernels.py:9:14 in kernel
           9 |     out[:] = outer(x)
             |              ^^^^^^^^
-          try: dim=1 is the last axis; -1 names it too"""
+          try: `dim=1` is the last axis; -1 names it too"""
     )
 
 
@@ -152,7 +152,7 @@ def test_source_that_cannot_be_read(tmp_path):
         "  called from kernels.py:5:14 in kernel",
         "  5 |     out[:] = f(x)",
         "    |              ^^^^",
-        "  try: dim=1 is the last axis; -1 names it too",
+        "  try: `dim=1` is the last axis; -1 names it too",
     ]
 
 

@@ -208,7 +208,7 @@ def test_loop_bound_that_is_a_tensor_A19():
         under="pypto.loop(n)",
         code="F21004",
         builtin=ValueError,
-        fix="n = t[0] with an integer tensor, then pypto.loop(n)",
+        fix="`n = t[0]` with an integer tensor, then `pypto.loop(n)`",
     )
 
 
@@ -274,7 +274,7 @@ def test_local_that_is_read_but_never_written_A26():
         under="t[0]",
         code="F40000",
         builtin=ValueError,
-        fix="fill it first: t[:] = pypto.zeros(…), t.fill_(0), or write the part that is read",
+        fix="fill it first: `t[:] = pypto.zeros(…)`, `t.fill_(0)`, or write the part that is read",
     )
 
 
@@ -318,7 +318,7 @@ def test_use_after_full_assignment_is_noted_for_other_front_ends_B2():
         lambda: kernel(s, upd, out),
         "B2",
         "a tensor is used after `[:] =` gave its value to another; older front ends leave it "
-        "empty; write t.clone() there",
+        "empty; write `t.clone()` there",
         category=pypto.error.PortabilityNote,
     )
     assert torch.equal(upd, s.amax(-1, keepdim=True))
@@ -341,7 +341,7 @@ def test_view_with_too_few_extents_B7():
         code="F21004",
         builtin=ValueError,
         fix=(
-            "take a view of rank 4, pypto.view(t, [1, 1, 8, 8], [...]), and reshape it to [8, "
+            "take a view of rank 4, `pypto.view(t, [1, 1, 8, 8], […])`, and reshape it to [8, "
             "8]; or reshape the input first"
         ),
     )
@@ -381,7 +381,7 @@ def test_tall_tile_assembled_into_one_row_B10():
         under="pypto.assemble(x + 1.0, [0, 0], out)",
         code="F00008",
         builtin=IndexError,
-        fix="limit the source: pypto.view(t, [16, 16], …, valid_shape=[1, 16])",
+        fix="limit the source: `pypto.view(t, [16, 16], …, valid_shape=[1, 16])`",
     )
     assert torch.equal(whole, guarded(17, 16))
 
@@ -400,7 +400,7 @@ def test_assemble_of_another_dtype_B19():
         under="pypto.assemble(x + 1.0, [0, 0], out)",
         code="F00002",
         builtin=ValueError,
-        fix="pypto.cast(t, pypto.DT_FP32)",
+        fix="pypto.assemble(pypto.cast(x + 1.0, pypto.DT_FP32), [0, 0], out)",
     )
     assert torch.equal(out, guarded(8, 16))
 
@@ -439,7 +439,7 @@ def test_reshape_to_a_symbolic_extent_B22():
         under="pypto.reshape(a, [a.shape[0] * a.shape[1]])",
         code="F00001",
         builtin=TypeError,
-        fix="pypto.reshape(t, shape, inplace=True), or give int extents",
+        fix="`pypto.reshape(t, shape, inplace=True)`, or give int extents",
     )
     text = str(error)
     assert f"{HERE.name}:{line_of(__file__, 'B22')}" in text
@@ -481,7 +481,7 @@ def test_three_dims_viewed_as_two_B34():
         code="F21004",
         builtin=ValueError,
         fix=(
-            "take a view of rank 3, pypto.view(t, [1, 8, 16], [...]), and reshape it to [8, 16]; "
+            "take a view of rank 3, `pypto.view(t, [1, 8, 16], […])`, and reshape it to [8, 16]; "
             "or reshape the input first"
         ),
     )
@@ -522,7 +522,7 @@ def test_comparison_of_an_empty_tensor_B38(name):
         under="compare(x, 1.0)",
         code="FC0000",
         builtin=ValueError,
-        fix="loop over the axis with pypto.loop: an empty axis makes zero trips",
+        fix="loop over the axis with `pypto.loop`: an empty axis makes zero trips",
     )
 
 
@@ -732,7 +732,7 @@ def test_transpose_with_a_permutation_C28():
         under="pypto.transpose(x, [0, 2, 1])",
         code="F00001",
         builtin=TypeError,
-        fix="use permute for an order of axes: pypto.permute(t, [0, 2, 1])",
+        fix="use permute for an order of axes: `pypto.permute(t, [0, 2, 1])`",
     )
 
 
@@ -790,8 +790,8 @@ def test_dynamic_and_fixed_axis_in_one_operation_C36():
         code="F0000A",
         builtin=ValueError,
         fix=(
-            "declare the axis 16 in both, or compute on pypto.view(t, [64, 8], [i * 64, 0]) "
-            "inside a pypto.loop over i"
+            "declare the axis 16 in both, or compute on `pypto.view(t, [64, 8], [i * 64, 0])` "
+            "inside a `pypto.loop` over i"
         ),
     )
 
@@ -842,7 +842,7 @@ def test_ops_need_a_decorated_kernel_C39(call, op, under):
     assert isinstance(error, RuntimeError)
     assert error.code == "F21003"
     assert error.text == f"pypto.{op} is not inside a @pypto.frontend.jit kernel"
-    assert error.fix == "decorate the function with @pypto.frontend.jit and call that"
+    assert error.fix == "decorate the function with `@pypto.frontend.jit` and call that"
     assert error.loc.file == __file__
     line = HERE.read_text().splitlines()[error.loc.line - 1]
     assert line[error.loc.column - 1 : error.loc.end_column - 1] == under

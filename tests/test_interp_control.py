@@ -242,7 +242,7 @@ graph g:
     said = "assemble writes rows 0..15 of a 1-row tensor; give valid_shape=[1, 8]"
     assert problem.text == f"{said} (`out`)"
     assert (problem.loc.file, problem.loc.line) == ("kernel.py", 12)
-    assert problem.fix == "limit the source: pypto.view(t, [16, 8], …, valid_shape=[1, 8])"
+    assert problem.fix == "limit the source: `pypto.view(t, [16, 8], …, valid_shape=[1, 8])`"
 
 
 def test_the_numbers_of_a_write_past_the_end():

@@ -38,7 +38,9 @@ def test_two_trips_write_one_row(rows):
         "loop, which says parallel=True (in iteration i = 1)"
     )
     assert problem.code == "F73001"
-    assert problem.fix == "let each iteration write elements of its own, or leave parallel=True out"
+    assert (
+        problem.fix == "let each iteration write elements of its own, or leave `parallel=True` out"
+    )
     # Nothing of the second write has happened.
     assert np.array_equal(out[:3], ramp(8, 4)[:3] + 1)
     assert (out[3:] == BEFORE).all()
@@ -360,7 +362,7 @@ def test_a_value_that_a_name_carries(parallel):
             "`acc` is read here and holds what iteration i = 0 of the same loop left in it, which "
             "says parallel=True (in iteration i = 1)"
         )
-        assert problem.fix == "give `acc` its value inside the body, or leave parallel=True out"
+        assert problem.fix == "give `acc` its value inside the body, or leave `parallel=True` out"
     else:
         kernel(ramp(4, 4), out, parallel)
         assert np.array_equal(out, ramp(4, 4).sum(0, keepdims=True))

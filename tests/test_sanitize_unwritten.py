@@ -31,7 +31,7 @@ def test_half_filled_tensor_is_computed_with():
     assert problem.text == "`t` is read at element [2, 0], which nothing has written"
     assert problem.code == "F40000"
     assert problem.fix == (
-        "fill it first, t[:] = pypto.zeros(…), or take a view of what is written"
+        "fill it first, `t[:] = pypto.zeros(…)`, or take a view of what is written"
     )
     assert problem.loc.column == 18
     # What came before has happened, what comes after has not.

@@ -300,7 +300,7 @@ class PortabilityNote(PyptoNote):
 
 
 # Every error of ours says where to look further.
-DEFECT_FIX = "set PYPTO_DEBUG=1 for the full traceback, PYPTO_DUMP=dir for the graph"
+DEFECT_FIX = "set `PYPTO_DEBUG=1` for the full traceback, `PYPTO_DUMP=dir` for the graph"
 
 # The classes with a name of their own; the others join one of them to a builtin.
 _KINDS = frozenset(

@@ -79,7 +79,7 @@ DEBUG = _declare(
     "1 shows stage times, 3 the graph, 4 LLVM IR; our own stack frames",
 )
 INTERPRET = _declare(
-    "PYPTO_INTERPRET", _flag, True, "run the NumPy meaning of kernels, not machine code", True
+    "PYPTO_INTERPRET", _flag, False, "run the NumPy meaning of kernels, not machine code", True
 )
 NUM_THREADS = _declare(
     "PYPTO_NUM_THREADS",

@@ -144,7 +144,7 @@ def _from_numpy(obj: np.ndarray) -> Argument:
         raise error(
             ValueError,
             f"Input numpy dtype is not supported. Got {found}",
-            fix="convert it: x.astype(numpy.float32)",
+            fix="convert it: `x.astype(numpy.float32)`",
         )
     if isinstance(obj, np.ma.MaskedArray):
         obstacle = Obstacle("is a masked array", "{x}.filled(0)")
@@ -162,7 +162,7 @@ def _from_torch(obj: Any) -> Argument:
         raise error(
             ValueError,
             f"Input torch.dtype is not supported. Got {obj.dtype}",
-            fix="convert it: x.to(torch.float32)",
+            fix="convert it: `x.to(torch.float32)`",
         )
     device = str(obj.device)
     obstacle = _stands_in(stand_in) if stand_in else _torch_obstacle(obj, device)

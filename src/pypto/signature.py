@@ -46,7 +46,7 @@ def check_function(function: Any) -> None:
         raise error(
             TypeError,
             f"jit decorator can only be used on functions, got {type(function).__name__}",
-            fix="decorate a plain function: @pypto.frontend.jit above `def kernel(x, out):`",
+            fix="decorate a plain function: `@pypto.frontend.jit` above `def kernel(x, out):`",
         )
     for flag, fix in _NOT_PLAIN.items():
         if function.__code__.co_flags & flag:

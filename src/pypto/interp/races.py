@@ -323,7 +323,7 @@ class Races:
             f"element {list(met.at)} of {label} is {now} here and was {met.before} {trip} of the "
             "same loop, which says parallel=True",
             code="F73001",
-            fix="let each iteration write elements of its own, or leave parallel=True out",
+            fix="let each iteration write elements of its own, or leave `parallel=True` out",
         )
 
     def _inherited(self, loop: Loop, access: Access, place: int) -> Step:
@@ -346,7 +346,7 @@ class Races:
                     f"{label} is read here and holds what iteration {name} = {made} of the same "
                     "loop left in it, which says parallel=True",
                     code="F73001",
-                    fix=f"give {label} its value inside the body, or leave parallel=True out",
+                    fix=f"give {label} its value inside the body, or leave `parallel=True` out",
                 )
 
         return check

@@ -160,7 +160,7 @@ class Unwritten:
         what = f"{label} is read at element {list(at)}"
         if target is not None:
             what = f"element {list(at)} of {label} would go into {self._names.of(target)}"
-        fix = "fill it first, t[:] = pypto.zeros(…), or take a view of what is written"
+        fix = "fill it first, `t[:] = pypto.zeros(…)`, or take a view of what is written"
         if mark == INVALID:
             fix = "give reshape a valid_shape that holds valid elements only, or fillpad first"
         name = label.strip("`") if label.startswith("`") else "t"

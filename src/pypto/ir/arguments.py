@@ -118,7 +118,7 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
         raise error(
             TypeError,
             f"{op.name}(): at least one operand must be a tensor",
-            fix="make a tensor of a number, pypto.full([16], 1.0, pypto.DT_FP32)",
+            fix="make a tensor of a number, `pypto.full([16], 1.0, pypto.DT_FP32)`",
         )
     dtype = governing.dtype
     if isinstance(item, Element):
@@ -148,7 +148,7 @@ def _operand(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> Any:
         raise error(
             TypeError,
             f"{op.name}(): float scalar incompatible with integer tensor dtype {dtype.name}",
-            fix=f"write {int(item)}, or cast the tensor: pypto.cast(t, pypto.DT_FP32)",
+            fix=f"write {int(item)}, or cast the tensor: `pypto.cast(t, pypto.DT_FP32)`",
         )
     return scalar(item, taken)
 
@@ -193,7 +193,7 @@ def _dim(op: Op, arg: Arg, item: Any, governing: Tensor | None) -> int:
             f"{-rank}..{rank - 1}",
             value=item,
             limit=[-rank, rank - 1],
-            fix=f"{arg.name}={rank - 1} is the last axis; -1 names it too",
+            fix=f"`{arg.name}={rank - 1}` is the last axis; -1 names it too",
         )
     return int(item) % rank
 
@@ -273,7 +273,7 @@ def check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
                 f"{op.name}(): {type.dtype.name} is not supported for {name}; it takes "
                 f"{', '.join(sorted(d.name for d in op.accept))}",
                 code="FC0001",
-                fix=_cast_fix(op, type.dtype),
+                fix=_cast_fix(op, name, type.dtype),
                 value=type.dtype.name,
                 limit=sorted(d.name for d in op.accept),
             )
@@ -283,28 +283,43 @@ def check_operands(op: Op, elements: list[tuple[str, TensorType]]) -> None:
                 ValueError,
                 f"{op.name}(): {name} has rank {type.rank}; allowed {low}..{high}",
                 code="FC0002",
-                fix="merge or split axes with pypto.reshape",
+                fix="merge or split axes with `pypto.reshape`",
                 value=type.rank,
                 limit=op.ranks,
             )
     if op.same_dtype and len({t.dtype for _, t in elements}) > 1:
         found = " and ".join(f"{n} {t.dtype.name}" for n, t in elements)
-        wanted = elements[0][1].dtype.name
         raise error(
             TypeError,
             f"{op.name}(): dtypes differ: {found}; nothing is promoted",
             code="FC0001",
-            fix=f"cast one of them: pypto.cast({elements[-1][0]}, pypto.{wanted})",
+            fix=_one_type(op, elements),
         )
 
 
-def _cast_fix(op: Op, dtype: DataType) -> str:
-    if DataType.DT_FP32 in op.accept and dtype is not DataType.DT_FP32:
-        if dtype is DataType.DT_BOOL:
-            return "turn it into numbers first: pypto.where(mask, 1.0, 0.0)"
-        return "cast first: pypto.cast(t, pypto.DT_FP32)"
-    target = sorted(d.name for d in op.accept)[0]
-    return f"cast first: pypto.cast(t, pypto.{target})"
+def _cast_fix(op: Op, name: str, dtype: DataType) -> str:
+    """The user's call with one operand made into a type that the op takes."""
+    if dtype is DataType.DT_BOOL and DataType.DT_FP32 in op.accept:
+        return _made_into(op, name, "pypto.where({}, 1.0, 0.0)")
+    takes_floats = DataType.DT_FP32 in op.accept and dtype is not DataType.DT_FP32
+    target = "DT_FP32" if takes_floats else min(d.name for d in op.accept)
+    return _made_into(op, name, f"pypto.cast({{}}, pypto.{target})")
+
+
+def _made_into(op: Op, name: str, template: str) -> str:
+    position = next(i for i, arg in enumerate(op.args) if arg.name == name)
+    one = op.args[position].kind != "tensors"
+    mended = written.with_argument(op.name, position, name, template) if one else None
+    return mended or f"convert it first: `{template.format('t')}`"
+
+
+def _one_type(op: Op, elements: list[tuple[str, TensorType]]) -> str:
+    """The same for operands of several types: the widest of them, floats before integers."""
+    wanted = max((t.dtype for _, t in elements), key=lambda d: (d.is_float, d.numpy.itemsize))
+    others = [name for name, t in elements if t.dtype is not wanted]
+    if len(others) == 1:
+        return _made_into(op, others[0], f"pypto.cast({{}}, pypto.{wanted.name})")
+    return f"cast them to one type: `pypto.cast(t, pypto.{wanted.name})`"
 
 
 def check_static(name: str, type: TensorType, beside: Sequence[TensorType] = ()) -> None:
@@ -319,7 +334,7 @@ def check_static(name: str, type: TensorType, beside: Sequence[TensorType] = ())
             f"pypto.loop to get static shape tensors before computation. Got {type.brief()}"
             + unlike,
             code="F0000A",
-            fix=f"{alike}compute on {_tile_of(type)} inside a pypto.loop over i",
+            fix=f"{alike}compute on `{_tile_of(type)}` inside a `pypto.loop` over i",
         )
     for axis, size in enumerate(type.shape):
         if size == 0:
@@ -327,7 +342,7 @@ def check_static(name: str, type: TensorType, beside: Sequence[TensorType] = ())
                 ValueError,
                 f"Empty tensor is not supported for op {name}, dimension[{axis}] has shape value 0",
                 code="FC0000",
-                fix="loop over the axis with pypto.loop: an empty axis makes zero trips",
+                fix="loop over the axis with `pypto.loop`: an empty axis makes zero trips",
             )
 
 
@@ -355,5 +370,7 @@ def _check_places(op: Op, name: str, type: TensorType) -> None:
         raise error(
             TypeError,
             f"{op.name}(): {name} must be {allowed}, got {type.dtype.name}",
-            fix=f"cast it first: pypto.cast({name}, pypto.{min(d.name for d in op.index_accept)})",
+            fix=_made_into(
+                op, name, f"pypto.cast({{}}, pypto.{min(d.name for d in op.index_accept)})"
+            ),
         )

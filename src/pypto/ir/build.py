@@ -346,7 +346,7 @@ def current(what: str = "this op") -> Trace:
             f"{what} is not inside a @pypto.frontend.jit kernel",
             code="F21003",
             loc=here(),
-            fix="decorate the function with @pypto.frontend.jit and call that",
+            fix="decorate the function with `@pypto.frontend.jit` and call that",
         )
     return trace
 

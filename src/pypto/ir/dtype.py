@@ -151,7 +151,7 @@ class Element:
             raise error(
                 ValueError,
                 f"Invalid data type {type(data).__name__} for Element",
-                fix="pypto.Element(pypto.DT_FP32, 1.0) takes an int or a float",
+                fix="`pypto.Element(pypto.DT_FP32, 1.0)` takes an int or a float",
             )
         self.dtype = dtype
         self.value: int | float = float(data) if dtype.is_float else int(data)

@@ -183,7 +183,7 @@ def outside(
     return error(
         IndexError,
         f"{name} writes {unit} {first}..{last} of a {whole} tensor; give valid_shape={fitting}",
-        fix=f"limit the source: pypto.view(t, {list(shape)}, …, valid_shape={fitting})",
+        fix=f"limit the source: `pypto.view(t, {list(shape)}, …, valid_shape={fitting})`",
     )
 
 
@@ -205,7 +205,7 @@ def check_valid(name: str, asked: Sequence[int], limits: Sequence[int]) -> None:
             raise error(
                 IndexError,
                 f"{name}: valid_shape {n} on axis {axis} is not within 0..{limit}",
-                fix=f"limit it: pypto.min(n, {limit})",
+                fix=f"limit it: `pypto.min(n, {limit})`",
                 value=n,
                 limit=[0, limit],
             )

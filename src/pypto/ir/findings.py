@@ -46,7 +46,7 @@ def attempt(run: Callable[[], Any], given: Any, instead: Callable[[], Any]) -> A
             f"internal error in an op: {type(cause).__name__}: {cause}; this is a defect of "
             "pypto-anywhere, not of the kernel",
             loc=place.here(),
-            fix="set PYPTO_DEBUG=1 for the full traceback",
+            fix="set `PYPTO_DEBUG=1` for the full traceback",
         ) from cause
     finally:
         trace.busy = False

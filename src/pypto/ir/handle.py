@@ -151,14 +151,15 @@ class Tensor:
             raise error(
                 TypeError,
                 "this Tensor is an annotation, not a tensor of a kernel",
-                fix="t = pypto.tensor([16, 16], pypto.DT_FP32) with int extents, inside the kernel",
+                fix="`t = pypto.tensor([16, 16], pypto.DT_FP32)` with int extents, inside the "
+                "kernel",
             )
         if self._trace is not build.active():
             raise error(
                 RuntimeError,
                 "a tensor of a kernel is used outside of it: it is not inside a "
                 "@pypto.frontend.jit kernel any more",
-                fix="write results into a parameter: out[:] = t",
+                fix="write results into a parameter: `out[:] = t`",
             )
         return self._storage
 
@@ -173,7 +174,7 @@ class Tensor:
             build.note(
                 "a tensor is used after `[:] =` gave its value to another; older front ends leave "
                 "it empty",
-                "write t.clone() there",
+                "write `t.clone()` there",
             )
         value = trace.read(storage)
         if self._shape is None or value.tensor.shape == self._shape:
@@ -324,7 +325,8 @@ class Tensor:
             TypeError,
             "a Tensor cannot be a condition: it has no truth value, its elements are known only "
             "when the kernel runs",
-            fix="read one integer element, `if t[0] > 0:`, or choose per element with pypto.where",
+            fix="read one integer element, `if t[0] > 0:`, or choose per element with "
+            "`pypto.where`",
         )
 
     @place.boundary
@@ -333,7 +335,7 @@ class Tensor:
             TypeError,
             "Tensor is not iterable.",
             loc=place.iterated(),
-            fix="loop over an axis: for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]",
+            fix="loop over an axis: `for i in pypto.loop(t.shape[0]): row = t[i:i + 1, :]`",
         )
         count = self._asked_for()
         if self._storage is None or count == 0:
@@ -352,7 +354,7 @@ class Tensor:
         raise error(
             TypeError,
             "Tensor is not iterable.",
-            fix="compare per element: pypto.eq(t, value)",
+            fix="compare per element: `pypto.eq(t, value)`",
         )
 
     @place.boundary
@@ -515,7 +517,7 @@ def _check_spec(shape: Any) -> tuple[Any, ...] | None:
         raise error(
             TypeError,
             f"Tensor(shape, dtype): shape must be a list of dims, got {type(shape).__name__}",
-            fix="pypto.Tensor([16, 16], pypto.DT_FP32); a tuple of one dim is (16,)",
+            fix="`pypto.Tensor([16, 16], pypto.DT_FP32)`; a tuple of one dim is (16,)",
         )
     dims: list[Any] = []
     for index, d in enumerate(shape):
@@ -528,15 +530,15 @@ def _check_spec(shape: Any) -> tuple[Any, ...] | None:
             raise error(
                 ValueError,
                 f"Invalid value type: {d!r} is no dim of a shape",
-                fix="dims are ints, pypto.DYNAMIC, pypto.STATIC, a pypto.SymbolicScalar or, last, "
-                "`...`, in a list",
+                fix="dims are ints, `pypto.DYNAMIC`, `pypto.STATIC`, a `pypto.SymbolicScalar` or, "
+                "last, `...`, in a list",
             )
         if isinstance(d, int) and d < -1:
             raise error(
                 ValueError,
                 f"Invalid shape {d}: a dim is at least 0",
                 code="F0000B",
-                fix="pypto.DYNAMIC stands for a dim that calls choose",
+                fix="`pypto.DYNAMIC` stands for a dim that calls choose",
             )
         dims.append(d)
     return tuple(dims)

@@ -205,7 +205,7 @@ def broadcast(types: Sequence[TensorType], attrs: Attrs) -> Shape:
                     f"Tensor shape must be consistent or broadcast compatible: {shapes} differ on "
                     f"axis {axis} ({shape[axis]} and {size})",
                     code="FC0000",
-                    fix="make the extents equal, or one of them 1 (keepdim=True, view, reshape)",
+                    fix="make the extents equal, or one of them 1 (`keepdim=True`, view, reshape)",
                 )
             shape[axis] = size
     return tuple(shape)
@@ -219,7 +219,7 @@ def broadcast_equal_rank(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             ValueError,
             f"all tensors must have the same rank, got ranks {[t.rank for t in types]}",
             code="FC0002",
-            fix="insert axes of extent 1 with pypto.reshape or pypto.unsqueeze",
+            fix="insert axes of extent 1 with `pypto.reshape` or `pypto.unsqueeze`",
         )
     return broadcast(types, attrs)
 

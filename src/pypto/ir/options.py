@@ -214,7 +214,7 @@ def vec_tile(shapes: tuple[Any, ...]) -> tuple[int, ...]:
             ValueError,
             f"set_vec_tile_shapes() takes 1 to 5 entries, each at least 1, got {list(tile)}",
             code="F0000C",
-            fix="give one positive entry per axis, such as pypto.set_vec_tile_shapes(32, 64)",
+            fix="give one positive entry per axis, such as `pypto.set_vec_tile_shapes(32, 64)`",
         )
     return tile
 
@@ -251,7 +251,7 @@ def _tile_int(x: Any, what: str) -> int:
         raise error(
             TypeError,
             f"{what} takes ints, got {type(x).__name__}",
-            fix="give ints, such as pypto.set_vec_tile_shapes(32, 64)",
+            fix="give ints, such as `pypto.set_vec_tile_shapes(32, 64)`",
         )
     return int(x)
 

@@ -22,7 +22,7 @@ NOT_CONCRETE = (
     "interpreted as an integer)"
 )
 NOT_CONCRETE_FIX = (
-    "keep it symbolic: loop with pypto.loop, index tensors (not lists) with it, or pass the "
+    "keep it symbolic: loop with `pypto.loop`, index tensors (not lists) with it, or pass the "
     "number to the kernel as an int argument"
 )
 
@@ -75,7 +75,7 @@ class SymbolicScalar:
             raise error(
                 TypeError,
                 f"Invalid type. SymbolicScalar() takes an int or a name, got {value!r}",
-                fix='pypto.SymbolicScalar(3), or pypto.SymbolicScalar("n")',
+                fix='`pypto.SymbolicScalar(3)`, or `pypto.SymbolicScalar("n")`',
             )
 
     @property
@@ -237,7 +237,7 @@ class SymbolicScalar:
         raise error(
             TypeError,
             "Invalid type. A SymbolicScalar has no float value",
-            fix="use it as an int, or write t * n, which computes in the element type of t",
+            fix="use it as an int, or write `t * n`, which computes in the element type of t",
         )
 
     __hash__ = None  # type: ignore[assignment]
@@ -284,7 +284,7 @@ def _note_division() -> None:
         PyptoNote,
         "`/` of symbolic integers rounds down, as `//` does",
         place.here(),
-        "write //, or pypto.ceildiv(a, b) where the rest must not be lost",
+        "write `//`, or `pypto.ceildiv(a, b)` where the rest must not be lost",
     )
 
 
@@ -319,7 +319,7 @@ def operand(x: Any) -> Expr:
         f"{type(x).__name__}",
         fix="compare with None by `is`"
         if x is None
-        else "use an int; pypto.ceildiv(n, tile) counts the tiles, the last one included",
+        else "use an int; `pypto.ceildiv(n, tile)` counts the tiles, the last one included",
     )
 
 

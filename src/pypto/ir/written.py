@@ -126,6 +126,23 @@ def keyword_place(name: str) -> Loc | None:
     return None
 
 
+def with_argument(function: str, position: int, name: str, template: str) -> str | None:
+    """The call of a function, or the operation, that the code stands at, with one argument put
+    into `template`; None where the user wrote something else.
+    """
+    node = expression()
+    found: ast.expr | None = None
+    if isinstance(node, ast.BinOp):
+        found = (node.left, node.right)[position] if position < 2 else None
+    elif isinstance(node, ast.Call) and text(node.func).rpartition(".")[2] == function:
+        found = given(node, position, name)
+    if node is None or found is None or node.lineno != node.end_lineno:
+        return None
+    start, whole = node.col_offset, text(node).encode()
+    before, after = whole[: found.col_offset - start], whole[(found.end_col_offset or 0) - start :]
+    return f"{before.decode()}{template.format(text(found))}{after.decode()}"
+
+
 def keyword_value(name: str) -> str:
     """The text of the value that the call gives to a keyword argument."""
     node = call()

@@ -157,13 +157,30 @@ def _full(extents: Sequence[Any], number: str, target: Tensor) -> str:
     return f"pypto.full([{sizes}], {number}, pypto.{target.dtype.name})"
 
 
+def cast_source(source: DataType, target: DataType) -> str:
+    """The user's write with a value of the destination's type."""
+    template = f"pypto.cast({{}}, pypto.{target.name})"
+    if source is DataType.DT_BOOL:
+        template = "pypto.where({}, 1.0, 0.0)"
+    node = written.expression()
+    outer = None if node is None else written.around(node)
+    if isinstance(node, ast.Subscript) and isinstance(outer, ast.Assign):
+        return f"{written.text(node)} = {template.format(written.text(outer.value))}"
+    mended = None
+    if isinstance(node, ast.Call) and not any(isinstance(a, ast.List) for a in node.args[:1]):
+        name = node.func.attr if isinstance(node.func, ast.Attribute) else ""
+        place = (1, "input") if written.is_method(node) and name != "move" else (0, "src")
+        mended = written.with_argument(name, *place, template)
+    return mended or f"cast it first: `{template.format('t')}`"
+
+
 # --- slices with a step --------------------------------------------------------------------------
 
 
 def step_read(t: Tensor, parts: Sequence[Any], axis: int) -> str:
     """A read of every so many elements: rows of a reshape, else pieces put together."""
     name, nodes = _tensor(), _key_nodes(len(parts))
-    loop = "copy what is wanted in a pypto.loop, one slice of extent 1 a trip"
+    loop = "copy what is wanted in a `pypto.loop`, one slice of extent 1 a trip"
     part, size = parts[axis], t.shape[axis]
     if any(isinstance(p, slice) and p.step is not None for p in parts[axis + 1 :]):
         return loop
@@ -229,7 +246,7 @@ def step_write(t: Tensor, parts: Sequence[Any], axis: int) -> str:
     numbers = all(x is None or isinstance(x, int) for x in (part.start, part.stop, part.step, size))
     slices = all(isinstance(p, slice) for p in parts)
     if not (numbers and slices and isinstance(outer, ast.Assign)):
-        return "write the rows one by one in a pypto.loop"
+        return "write the rows one by one in a `pypto.loop`"
     steps = range(*part.indices(size))
     place = f"{steps.step} * k" if steps.start == 0 else f"{steps.start} + {steps.step} * k"
     row = _key(parts, nodes, {axis: f"{place}:{place} + 1"})
@@ -279,7 +296,7 @@ def fixed_view(type: TensorType, shape: Shape, starts: Shape) -> str:
             extents.append(_tile_of(starts[axis]))
             valid.append(str(extents[-1]))
         elif most >= sym.INF:
-            return f"give a fixed shape, in a pypto.loop over tiles of it: {_OVERHANG}"
+            return f"give a fixed shape, in a `pypto.loop` over tiles of it: {_OVERHANG}"
         else:
             extents.append(most)
             cuts = cuts or sym.sub(size, sym.minimum(rest, most)) != sym.const(0)

@@ -21,7 +21,7 @@ def tensor_argument(name: str, argument: str, item: Any) -> Tensor:
         raise error(
             TypeError,
             f"{name}(): {argument} must be a tensor, got {type(item).__name__} ({item!r})",
-            fix=f"pypto.full([16, 16], {item!r}, pypto.DT_FP32) makes a tensor of one value"
+            fix=f"`pypto.full([16, 16], {item!r}, pypto.DT_FP32)` makes a tensor of one value"
             if isinstance(item, (int, float))
             else None,
         )

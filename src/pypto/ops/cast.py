@@ -104,7 +104,7 @@ def _check_pair(types: Sequence[TensorType], attrs: Attrs) -> None:
     if modes_of(source, target) is not None:
         return
     if target is BOOL:
-        fix = "compare instead: pypto.ne(x, 0.0)"
+        fix = "compare instead: `pypto.ne(x, 0.0)`"
     elif (chain := route(source, target)) is not None:
         names = "→".join(d.name[3:] for d in chain)
         fix = f"go by {names}: " + f"pypto.cast(t, pypto.{chain[1].name}), then on"

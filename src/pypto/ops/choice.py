@@ -164,7 +164,7 @@ def _clip_bounds(types: Sequence[TensorType], attrs: Attrs) -> None:
             f"clip(): bounds broadcast to input, not the other way: {list(types[0].shape)} is "
             f"clipped by {[list(t.shape) for t in types[1:]]}",
             code="FC0000",
-            fix="expand the input first: pypto.expand_clone(t, shape)",
+            fix="expand the input first: `pypto.expand_clone(t, shape)`",
         )
 
 

@@ -34,7 +34,7 @@ def _tensor(op: str, name: str, item: Any) -> Tensor:
     raise error(
         TypeError,
         f"{op}(): {name} must be a tensor, got {type(item).__name__} ({item!r})",
-        fix="give a tensor; pypto.full([16, 16], 1.0, pypto.DT_FP32) makes one of one value",
+        fix="give a tensor; `pypto.full([16, 16], 1.0, pypto.DT_FP32)` makes one of one value",
     )
 
 
@@ -47,7 +47,7 @@ def _floats(op: str, name: str, item: Any) -> Tensor:
             f"{op}(): {t.dtype.name} is not supported for {name}; it takes "
             f"{', '.join(sorted(d.name for d in FLOATS))}",
             code="FC0001",
-            fix="cast first: pypto.cast(t, pypto.DT_FP32)",
+            fix="cast first: `pypto.cast(t, pypto.DT_FP32)`",
         )
     return t
 
@@ -64,7 +64,7 @@ def _axis(op: str, t: Tensor, dim: Any) -> int:
             IndexError,
             f"{op}(): dim={dim} is no axis of a tensor of rank {t.dim}; allowed "
             f"{-t.dim}..{t.dim - 1}",
-            fix=f"dim={t.dim - 1} is the last axis; -1 names it too",
+            fix=f"`dim={t.dim - 1}` is the last axis; -1 names it too",
         )
     return int(dim) % t.dim
 
@@ -147,7 +147,7 @@ def axpy_(y: Tensor, x: Tensor, alpha: float = 1.0) -> Tensor:
             f"axpy_(): y {target.dtype.name} with x {source.dtype.name}; it takes FP32 with FP32 "
             "or FP16, and FP16 with FP16",
             code="FC0001",
-            fix="cast one of them: pypto.cast(x, pypto.DT_FP32)",
+            fix="cast one of them: `pypto.cast(x, pypto.DT_FP32)`",
         )
     factor = number_of(alpha)
     if factor is None:
@@ -184,7 +184,7 @@ def prelu(self: Tensor, weight: Tensor) -> Tensor:
             f"prelu(): weight {slopes.shape} must have the shape [{channels}], one element per "
             "channel (axis 1)",
             code="FC0000",
-            fix=f"weight.reshape([{channels}]), or a weight of {channels} elements",
+            fix=f"`weight.reshape([{channels}])`, or a weight of {channels} elements",
         )
     if t.dim == 1:
         return PRELU(t, slopes)
@@ -323,7 +323,7 @@ def _rows(op: str, name: str, item: Any) -> Tensor:
             TypeError if t.dtype is not FP32 else ValueError,
             f"{op}(): {name} must be DT_FP32 of rank 2, got {t.dtype.name} of rank {t.dim}",
             code="FC0001" if t.dtype is not FP32 else "FC0002",
-            fix="cast and reshape first: pypto.cast(t, pypto.DT_FP32).reshape([16, 64])",
+            fix="cast and reshape first: `pypto.cast(t, pypto.DT_FP32).reshape([16, 64])`",
         )
     return t
 

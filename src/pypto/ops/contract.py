@@ -102,7 +102,7 @@ def _check_matmul(types: Sequence[TensorType], attrs: Attrs) -> None:
             RuntimeError,
             f"Tensor dimension mismatch: matmul() got an input of rank {a.rank} and a mat2 of rank "
             f"{b.rank}",
-            fix="bring both to one rank with pypto.reshape",
+            fix="bring both to one rank with `pypto.reshape`",
             value=a.rank,
             limit=b.rank,
         )
@@ -174,7 +174,7 @@ def _check_extensions(types: Sequence[TensorType], attrs: Attrs, shape: Shape) -
         raise error(
             ValueError,
             f"matmul(): {source.name} operands give {target.name} only with a scale",
-            fix='extend_params={"scale": 0.5}, or a "scale_tensor" of shape [1, N]',
+            fix='`extend_params={"scale": 0.5}`, or a `"scale_tensor"` of shape [1, N]',
         )
 
 
@@ -183,7 +183,7 @@ def _check_row(name: str, row: TensorType, accept: frozenset[DataType], shape: S
         raise error(
             TypeError,
             f"matmul(): {name} must be {_names(accept)}, got {row.dtype.name}",
-            fix="cast it: pypto.cast(t, pypto.DT_FP32)",
+            fix="cast it: `pypto.cast(t, pypto.DT_FP32)`",
         )
     batched = len(shape) == 3 and row.rank == 3 and row.shape[0] in (1, shape[0])
     if not (row.rank == 2 or batched):
@@ -290,7 +290,7 @@ def transposed_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             f"transposed_batchmatmul(): [M, B, K] times [B, K, N], got {list(a.shape)} times "
             f"{list(b.shape)}",
             code="F0000B",
-            fix="permute first: pypto.permute(a, [1, 0, 2])",
+            fix="permute first: `pypto.permute(a, [1, 0, 2])`",
         )
     return (a.shape[0], a.shape[1], b.shape[2])
 

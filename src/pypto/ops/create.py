@@ -150,7 +150,7 @@ def _number(name: str, item: Any, dtype: DataType) -> Any:
         raise error(
             TypeError,
             f"{name}(): fill_value must be a number, got {type(item).__name__}",
-            fix="expand a tensor with pypto.expand_clone",
+            fix="expand a tensor with `pypto.expand_clone`",
         )
     if dtype.kind == "u" and value < 0:
         raise error(
@@ -230,7 +230,8 @@ def arange(*args: Any) -> Tensor:
         raise error(
             ValueError,
             f"arange() takes 1 to 3 arguments, got {len(args)}",
-            fix="pypto.arange(end), pypto.arange(start, end) or pypto.arange(start, end, step)",
+            fix="`pypto.arange(end)`, `pypto.arange(start, end)` or "
+            "`pypto.arange(start, end, step)`",
         )
     numbers = [_bound(x) for x in args]
     start, end, step = {1: (0, *numbers, 1), 2: (*numbers, 1), 3: tuple(numbers)}[len(args)]
@@ -241,7 +242,7 @@ def arange(*args: Any) -> Tensor:
         raise error(
             ValueError,
             f"arange(): {numbers} do not fit into DT_INT32",
-            fix="give floats: pypto.arange(0.0, 4e9, 1e9)",
+            fix="give floats: `pypto.arange(0.0, 4e9, 1e9)`",
         )
     count = math.ceil((end - start) / step)
     if count < 1:
@@ -263,5 +264,5 @@ def _bound(item: Any) -> int | float:
     raise error(
         TypeError,
         f"arange() takes numbers, got {type(item).__name__} ({item!r})",
-        fix="pypto.arange(16), or pypto.arange(0, 16, 2)",
+        fix="`pypto.arange(16)`, or `pypto.arange(0, 16, 2)`",
     )

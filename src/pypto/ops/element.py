@@ -99,13 +99,13 @@ def write_item(target: Tensor, index: Shape, item: Any) -> None:
             ValueError,
             f"Invalid value type: an element takes an int or a symbolic scalar, got "
             f"{type(item).__name__}",
-            fix="write a tile instead: t[0:1, 0:1] = v",
+            fix="write a tile instead: `t[0:1, 0:1] = v`",
         )
     if target.dtype is not DataType.DT_INT32:
         raise error(
             TypeError,
             f"Tensor dtype must be DT_INT32. Got {target.dtype.name}",
-            fix="write a tile instead: t[0:1, 0:1] = v",
+            fix="write a tile instead: `t[0:1, 0:1] = v`",
         )
     destination = target.destination()
     _check_index(destination.tensor, index)

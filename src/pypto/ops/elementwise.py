@@ -366,7 +366,7 @@ def power_type(types: Sequence[TensorType], attrs: Attrs) -> DataType:
             TypeError,
             f"pow(): dtypes differ: base {base.name} and other {types[other.index].dtype.name}",
             code="FC0001",
-            fix=f"cast the exponent: pypto.cast(t, pypto.{base.name})",
+            fix=f"cast the exponent: `pypto.cast(t, pypto.{base.name})`",
         )
     if FP32 in found or found == {FP16, BF16}:
         return FP32

@@ -335,7 +335,7 @@ def _check_put(types: Sequence[TensorType], attrs: Attrs) -> None:
             TypeError,
             f"index_put_(): {t.dtype.name} cannot be accumulated; "
             f"{', '.join(sorted(d.name for d in _ACCUMULATED))} can",
-            fix="accumulate=False, or cast to DT_FP32 first",
+            fix="`accumulate=False`, or cast to DT_FP32 first",
         )
 
 
@@ -423,7 +423,7 @@ def _check_paged(name: str) -> Callable[[Sequence[TensorType], Attrs], None]:
             raise error(
                 ValueError,
                 f"{name}(): size {size} is not within 1..{source.shape[1]} columns",
-                fix=f"size={source.shape[1]} takes all columns",
+                fix=f"`size={source.shape[1]}` takes all columns",
             )
 
     return check

@@ -49,7 +49,7 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
         raise error(
             RuntimeError,
             "Invalid key type list; a tensor takes ints, symbolic scalars, slices and `...`",
-            fix="t[0:2] for neighbouring rows, pypto.gather or pypto.index_select for others",
+            fix="`t[0:2]` for neighbouring rows, `pypto.gather` for others",
         )
     parts = list(key) if isinstance(key, tuple) else [key]
     for part in parts:
@@ -57,15 +57,15 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
             raise error(
                 TypeError,
                 "Tensor is not iterable. A tensor cannot index a tensor",
-                fix="pypto.gather(t, dim, index), or read an element of an integer tensor: "
-                "i = idx[0]",
+                fix="`pypto.gather(t, dim, index)`, or read an element of an integer tensor: "
+                "`i = idx[0]`",
             )
         if part is None or isinstance(part, (float, np.ndarray, str)):
             raise error(
                 TypeError,
                 f"'{type(part).__name__}' object is not iterable: tuple key must be int, "
                 "SymbolicScalar or slice",
-                fix="pypto.unsqueeze(t, dim) inserts an axis" if part is None else None,
+                fix="`pypto.unsqueeze(t, dim)` inserts an axis" if part is None else None,
             )
     dots = [i for i, part in enumerate(parts) if part is Ellipsis]
     if len(dots) > 1:
@@ -97,7 +97,7 @@ def _normalise(t: Tensor, key: Any) -> list[Any]:
             raise error(
                 TypeError,
                 f"tuple key must be int, SymbolicScalar or slice, got {type(part).__name__}",
-                fix="t[0:16, i], with ints, integers of the kernel and slices",
+                fix="`t[0:16, i]`, with ints, integers of the kernel and slices",
             )
     return parts
 

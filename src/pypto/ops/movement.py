@@ -80,7 +80,7 @@ declare(
         formula="out[.., j, .., i, ..] = input[.., i, .., j, ..]",
         ranks=(1, 5),
         check=_check_pair,
-        misuse="use permute for an order of axes: pypto.permute(t, [0, 2, 1])",
+        misuse="use permute for an order of axes: `pypto.permute(t, [0, 2, 1])`",
         torch="torch.transpose(input, dim0, dim1)",
     )
 )
@@ -175,16 +175,26 @@ def _partial(index: int, dim: int, valid: SymInt, size: SymInt) -> Exception:
         ValueError,
         f"concat(): tensor {index} is valid to {valid} of {size} on axis {dim}; pieces must be "
         "fully valid along it",
-        fix="write the pieces into a tensor at their offsets with pypto.assemble, or "
-        "pypto.fillpad them first",
+        fix="write the pieces into a tensor at their offsets with `pypto.assemble`, or "
+        "`pypto.fillpad` them first",
     )
 
 
 def _concat(pieces: list[Array], dim: int, out: Out) -> Array:
     # Extents that are known only now: the pieces must fill the axis.
+<<<<<<< HEAD
     filled = sum(p.shape[dim] for p in pieces)
     if filled != out.shape[dim]:
         raise hole_in_concat(dim, filled, out.shape[dim])
+=======
+    if sum(p.shape[dim] for p in pieces) != out.shape[dim]:
+        raise error(
+            ValueError,
+            f"concat(): valid extents {[p.shape[dim] for p in pieces]} on axis {dim} do not fill "
+            f"{out.shape[dim]}; pieces must be fully valid along it",
+            fix="`pypto.fillpad` the pieces first",
+        )
+>>>>>>> main
     box = [slice(n) for n in out.valid]
     box[dim] = slice(None)
     return np.concatenate([p[tuple(box)] for p in pieces], axis=dim)
@@ -219,7 +229,7 @@ def expand_shape(types: Sequence[TensorType], attrs: Attrs) -> Shape:
             f"expand_clone(): the rank stays: {list(source)} has rank {len(source)}, shape "
             f"{[str(s) for s in shape]} rank {len(shape)}",
             code="FC0002",
-            fix="insert axes of extent 1 with pypto.reshape first",
+            fix="insert axes of extent 1 with `pypto.reshape` first",
         )
     fits = all(
         isinstance(new, int) and (old == new or (old == 1 and new > 0))
@@ -264,7 +274,7 @@ def _check_valid(types: Sequence[TensorType], attrs: Attrs) -> None:
             raise error(
                 IndexError,
                 f"expand_clone(): valid_shape {asked} on axis {axis} is not within 0..{room}",
-                fix="leave valid_shape out, or limit it with pypto.min",
+                fix="leave valid_shape out, or limit it with `pypto.min`",
             )
 
 

@@ -51,7 +51,7 @@ def reshape(
                 "reshape() requires integer shape when using non-inplace reshape, but got "
                 f"[{', '.join(kinds)}]. "
                 "Use 'inplace=True' for dynamic shapes.",
-                fix="pypto.reshape(t, shape, inplace=True), or give int extents",
+                fix="`pypto.reshape(t, shape, inplace=True)`, or give int extents",
             )
     value = source.value()
     type = value.tensor
@@ -62,7 +62,8 @@ def reshape(
                 f"Reshape does not support dynamic axis in input shape. Input shape contains -1 at "
                 f"index {axis}",
                 code="F0000A",
-                fix="pypto.reshape(t, shape, inplace=True), or take a view with int extents first",
+                fix="`pypto.reshape(t, shape, inplace=True)`, or take a view with int extents "
+                "first",
             )
     new = _infer(type, tuple(s for s in sizes if isinstance(s, int)))
     if valid_shape is not None:
@@ -123,7 +124,7 @@ def _infer(type: TensorType, sizes: tuple[int, ...]) -> tuple[int, ...]:
             ValueError,
             f"Invalid dstshape {list(sizes)}: Shape size not match: {list(type.shape)} has {count} "
             f"elements, the new shape {holds}",
-            fix=f"pypto.reshape(t, [{count}]), or other extents whose product is {count}",
+            fix=f"`pypto.reshape(t, [{count}])`, or other extents whose product is {count}",
             value=known,
             limit=count,
         )
@@ -194,8 +195,8 @@ def _map_group(
         ValueError,
         f"reshape: the valid box {[str(v) for v in type.valid]} of {list(type.shape)} is no box in "
         f"{list(new)}",
-        fix="say what is valid with valid_shape=[…], or make everything valid first: "
-        "pypto.fillpad(t)",
+        fix="say what is valid with `valid_shape=[…]`, or make everything valid first: "
+        "`pypto.fillpad(t)`",
     )
 
 
@@ -212,7 +213,8 @@ def _require_full(type: TensorType, partial: list[int], extents: list[int]) -> l
         "ValueError",
         "F00002",
         f"reshape: the valid box [{found}] of {list(type.shape)} is no box in the new shape",
-        "say what is valid with valid_shape=[…], or make everything valid first: pypto.fillpad(t)",
+        "say what is valid with `valid_shape=[…]`, or make everything valid first: "
+        "`pypto.fillpad(t)`",
     )
     return [*extents]
 
@@ -241,7 +243,7 @@ def _reshape_inplace(source: Tensor, sizes: Shape, valid_shape: Any) -> Tensor:
         raise error(
             ValueError,
             f"reshape(inplace=True) of a partly valid tensor {type.brief()}",
-            fix="use inplace=False, or pypto.fillpad(t) first",
+            fix="use `inplace=False`, or `pypto.fillpad(t)` first",
         )
     old = _product(type.shape)
     if any(s == -1 for s in sizes):
@@ -290,7 +292,8 @@ def unsqueeze(input: Tensor, dim: int) -> Tensor:
             f"unsqueeze(): dim={dim} is out of range; allowed {-rank - 1}..{rank}",
             value=dim,
             limit=[-rank - 1, rank],
-            fix=f"pypto.unsqueeze(t, {rank}) puts an axis behind, pypto.unsqueeze(t, 0) in front",
+            fix=f"`pypto.unsqueeze(t, {rank})` puts an axis behind, `pypto.unsqueeze(t, 0)` in "
+            "front",
         )
     at = int(dim) % (rank + 1)
     shape = source.shape

@@ -54,14 +54,14 @@ def _check_topk(types: Sequence[TensorType], attrs: Attrs) -> None:
             ValueError,
             f"topk(): k={k} is not within 1..{t.shape[-1]}, the last axis",
             code="FC0000",
-            fix=f"k={t.shape[-1]} takes all",
+            fix=f"`k={t.shape[-1]}` takes all",
         )
     if attrs["algo"] is TopKAlgo.MERGE_SORT and t.dtype is not FP32:
         raise error(
             TypeError,
             f"topk(): {t.dtype.name} is not supported by MERGE_SORT; it takes DT_FP32",
             code="FC0001",
-            fix="cast first: pypto.cast(t, pypto.DT_FP32)",
+            fix="cast first: `pypto.cast(t, pypto.DT_FP32)`",
         )
 
 

@@ -73,7 +73,7 @@ def _view_fix(shape: Sequence[Any], rank: int) -> str:
         return "give shape and offsets one entry per axis of the input"
     full_rank = [*[1] * (rank - len(shape)), *shape]
     return (
-        f"take a view of rank {rank}, pypto.view(t, {full_rank}, [...]), and reshape it to "
+        f"take a view of rank {rank}, `pypto.view(t, {full_rank}, […])`, and reshape it to "
         f"{list(shape)}; or reshape the input first"
     )
 

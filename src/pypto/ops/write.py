@@ -102,7 +102,7 @@ def write_window(name: str, op: Any, src: Any, offsets: Any, dst: Any) -> None:
             ValueError,
             f"{name}: src and dest requires same dtype: dtype mismatch {type.dtype.name} → "
             f"{target.dtype.name}; cast first",
-            fix=f"pypto.cast(t, pypto.{target.dtype.name})",
+            fix=advice.cast_source(type.dtype, target.dtype),
             value=type.dtype.name,
             limit=target.dtype.name,
         )
@@ -154,8 +154,8 @@ def _check_bounds(name: str, source: TensorType, starts: Shape, target: TensorTy
                     IndexError,
                     f"{name.lower()} writes {unit} {start}..{last} of a {whole} tensor; give "
                     f"valid_shape={shape}",
-                    fix=f"limit the source: pypto.view(t, {list(source.shape)}, …, "
-                    f"valid_shape={shape})",
+                    fix=f"limit the source: `pypto.view(t, {list(source.shape)}, …, "
+                    f"valid_shape={shape})`",
                     value=last,
                     limit=size - 1,
                 )
@@ -177,8 +177,8 @@ def _grown_valid(name: str, source: TensorType, starts: Shape, destination: Valu
         f"box: valid {shown(target.valid)}, written {shown(starts)}..{shown(ends)}"
     )
     fix = (
-        "make the destination fully valid first with pypto.fillpad(t), or write next to the valid "
-        "elements"
+        "make the destination fully valid first with `pypto.fillpad(t)`, or write next to the "
+        "valid elements"
     )
     if legal == 0:
         raise error(IndexError, text, fix=fix)
@@ -252,7 +252,7 @@ def _move(self: Tensor, other: Tensor) -> None:
         raise error(
             TypeError,
             f"move: dtype must be equal: {kind.dtype.name} into a tensor of {self.dtype.name}",
-            fix=f"pypto.cast(t, pypto.{self.dtype.name})",
+            fix=advice.cast_source(kind.dtype, self.dtype),
             value=kind.dtype.name,
             limit=self.dtype.name,
         )
@@ -260,7 +260,7 @@ def _move(self: Tensor, other: Tensor) -> None:
         raise error(
             ValueError,
             f"move: shape must be equal: {kind.brief()} into Tensor{list(shape)}",
-            fix="write a part with t[0:n, :] = v, or reshape the value first",
+            fix="write a part with `t[0:n, :] = v`, or reshape the value first",
             value=list(kind.shape),
             limit=list(shape),
         )
@@ -269,7 +269,7 @@ def _move(self: Tensor, other: Tensor) -> None:
             ValueError,
             f"move: a tensor with a DYNAMIC dim is moved as a whole: {kind.brief()}",
             code="F0000A",
-            fix="copy it tile by tile in a pypto.loop",
+            fix="copy it tile by tile in a `pypto.loop`",
         )
     storage = build.current().settle_write(self.storage)
     self.redirect(storage)
@@ -283,7 +283,7 @@ def _move(self: Tensor, other: Tensor) -> None:
             ValueError,
             f"move: a partly valid tensor, valid {shown(kind.valid)} of {shown(kind.shape)}, into "
             "an in-place reshape",
-            fix="make it fully valid first: pypto.fillpad(t)",
+            fix="make it fully valid first: `pypto.fillpad(t)`",
         )
     destination = self.value()
     attrs = {"src": Slot(0), "dst": Slot(1)}

@@ -529,7 +529,7 @@ class Loop(Opened):
                     "different trips",
                     loc=self.committed[name],
                     fix=f"write it whole, `{name}[:] = …`, instead of rebinding it, or bind a copy "
-                    f"first: {name} = {name}.clone()",
+                    f"first: `{name} = {name}.clone()`",
                 )
             self.slots[param] = (self.slots[param][0], version(self.trace, end))
             if not late:
@@ -573,7 +573,7 @@ class Loop(Opened):
         if isinstance(entry, float) and isinstance(end, (float, int)):
             return not_supported(
                 f"`{name}` is a float that changes from trip to trip ({entry} and {end})",
-                f"keep it in a tensor: {name} = pypto.full([1, 1], {entry}, pypto.DT_FP32)",
+                f"keep it in a tensor: `{name} = pypto.full([1, 1], {entry}, pypto.DT_FP32)`",
                 self.loc,
             )
         none = " (bind it before the loop, or test pypto.is_loop_begin)" if entry is None else ""
@@ -583,5 +583,5 @@ class Loop(Opened):
             f"and the body reads it{none}",
             loc=self.loc,
             fix=f"bind `{name}` before the loop to what the body leaves in it, or use "
-            "pypto.is_loop_begin(i)",
+            "`pypto.is_loop_begin(i)`",
         )

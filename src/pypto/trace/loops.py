@@ -42,7 +42,7 @@ def _bound(x: Any) -> SymInt:
             "Invalid value type: a loop bound must be int or symbolic scalar, got a Tensor; read "
             "an element: `t[0]`",
             code="F21004",
-            fix="n = t[0] with an integer tensor, then pypto.loop(n)",
+            fix="`n = t[0]` with an integer tensor, then `pypto.loop(n)`",
         )
     if isinstance(x, bool) or not isinstance(x, (int, np.integer, SymbolicScalar)):
         raise error(
@@ -50,7 +50,7 @@ def _bound(x: Any) -> SymInt:
             f"Invalid value type: a loop bound must be int or symbolic scalar, got "
             f"{type(x).__name__} ({x!r})",
             code="F21004",
-            fix="divide with `//` or pypto.ceildiv(n, tile)"
+            fix="divide with `//` or `pypto.ceildiv(n, tile)`"
             if isinstance(x, float)
             else "pass the bound as an int argument of the kernel",
         )
@@ -64,7 +64,8 @@ def _range(name: str, args: tuple[Any, ...]) -> tuple[SymInt, SymInt, SymInt]:
         raise error(
             TypeError,
             f"{name}() takes 1 to 3 positional arguments but {len(args)} were given",
-            fix=f"pypto.{name}(stop), pypto.{name}(start, stop) or pypto.{name}(start, stop, step)",
+            fix=f"`pypto.{name}(stop)`, `pypto.{name}(start, stop)` or "
+            f"`pypto.{name}(start, stop, step)`",
         )
     values = [_bound(a) for a in args]
     start, stop = (0, values[0]) if len(values) == 1 else values[:2]
@@ -185,7 +186,7 @@ def _not_an_index(scalar: Any, name: str) -> NoReturn:
     raise error(
         ValueError,
         f"not loop index: {name}() takes the index of a pypto.loop, got {type(scalar).__name__}",
-        fix=f"pass the index itself: pypto.{name}(i)",
+        fix=f"pass the index itself: `pypto.{name}(i)`",
     )
 
 
@@ -252,9 +253,9 @@ def _condition(scalar: Any, file: str | None, lineno: int | None) -> Any:
             ValueError,
             f"Invalid value type: cond() takes an int or a symbolic scalar, got "
             f"{type(scalar).__name__}",
-            fix="read one integer element: pypto.cond(t[0] > 0)"
+            fix="read one integer element: `pypto.cond(t[0] > 0)`"
             if isinstance(scalar, Tensor)
-            else "compare integers: pypto.cond(i == 0)",
+            else "compare integers: `pypto.cond(i == 0)`",
         )
     return scalar
 

@@ -42,7 +42,7 @@ def located(cause: Exception, floor: CodeType) -> PyptoError:
     return problem
 
 
-_BIND = "bind the name before it is read; before a pypto.loop if a later trip reads it"
+_BIND = "bind the name before it is read; before a `pypto.loop` if a later trip reads it"
 
 
 def own_words(name: str, cause: NameError) -> NameError:

@@ -306,7 +306,7 @@ def refuse_write(
             f"`{name}` cannot be written in place: it stands for different tensors on different "
             f"paths ({', '.join(labels)})",
             fix="write each tensor under its own name inside the branch, or bind a copy first: "
-            f"{name} = {name}.clone()",
+            f"`{name} = {name}.clone()`",
         )
 
     trace.on_write[storage] = fail

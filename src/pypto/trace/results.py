@@ -55,8 +55,8 @@ def lost_results(graph: Graph, traced: Traced) -> list[PyptoError]:
                 ValueError,
                 f"kernel `{graph.name}` writes no parameter, so nothing of it can be seen",
                 loc=graph.loc,
-                fix="write a result into a parameter: out[:] = t, or pypto.assemble(t, offsets, "
-                "out)",
+                fix="write a result into a parameter: `out[:] = t`, or "
+                "`pypto.assemble(t, offsets, out)`",
             )
         )
     return found
@@ -79,7 +79,7 @@ def warn_of_lost(nodes: list[Node], graph: Graph, traced: Traced) -> None:
                     f"`{name}` is bound to a value that nothing uses; binding the name of a "
                     "parameter does not write the tensor",
                     place,
-                    f"write it in place: {name}[:] = …",
+                    f"write it in place: `{name}[:] = …`",
                 )
     for node in nodes:
         target = _target(node)
@@ -91,7 +91,7 @@ def warn_of_lost(nodes: list[Node], graph: Graph, traced: Traced) -> None:
                 PyptoWarning,
                 "a write into a view is lost: a view is a copy, and nothing reads it afterwards",
                 node.loc,
-                "write into the tensor itself: t[a:b, :] = v, or pypto.assemble(v, offsets, t)",
+                "write into the tensor itself: `t[a:b, :] = v`, or `pypto.assemble(v, offsets, t)`",
             )
 
 
@@ -179,5 +179,5 @@ def _unwritten(node: Node, origin: Value) -> PyptoError:
         f"{label} is read but never written before: its elements hold no value",
         code="F40000",
         loc=node.loc,
-        fix="fill it first: t[:] = pypto.zeros(…), t.fill_(0), or write the part that is read",
+        fix="fill it first: `t[:] = pypto.zeros(…)`, `t.fill_(0)`, or write the part that is read",
     )

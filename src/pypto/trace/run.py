@@ -119,7 +119,7 @@ class Runtime:
             raise error(
                 SyntaxError,
                 "a while loop cannot run under a symbolic condition (Not concrete value)",
-                fix="for i in pypto.loop(n): with the bound, and `if` for what may be skipped",
+                fix="`for i in pypto.loop(n):` with the bound, and `if` for what may be skipped",
             )
         return truth(test)
 
