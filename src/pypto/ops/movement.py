@@ -182,19 +182,9 @@ def _partial(index: int, dim: int, valid: SymInt, size: SymInt) -> Exception:
 
 def _concat(pieces: list[Array], dim: int, out: Out) -> Array:
     # Extents that are known only now: the pieces must fill the axis.
-<<<<<<< HEAD
     filled = sum(p.shape[dim] for p in pieces)
     if filled != out.shape[dim]:
         raise hole_in_concat(dim, filled, out.shape[dim])
-=======
-    if sum(p.shape[dim] for p in pieces) != out.shape[dim]:
-        raise error(
-            ValueError,
-            f"concat(): valid extents {[p.shape[dim] for p in pieces]} on axis {dim} do not fill "
-            f"{out.shape[dim]}; pieces must be fully valid along it",
-            fix="`pypto.fillpad` the pieces first",
-        )
->>>>>>> main
     box = [slice(n) for n in out.valid]
     box[dim] = slice(None)
     return np.concatenate([p[tuple(box)] for p in pieces], axis=dim)
