@@ -236,7 +236,7 @@ def hole_in_concat(dim: int, filled: int, size: int) -> PyptoError:
         ValueError,
         f"concat(): {filled} of {size} elements are valid on axis {dim}; pieces must be fully "
         "valid along it",
-        fix="pypto.fillpad the pieces first",
+        fix="`pypto.fillpad` the pieces first",
     )
 
 
