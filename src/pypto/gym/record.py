@@ -46,12 +46,15 @@ class Kernel:
     cases: tuple[Case, ...]
 
 
+_LEAST = torch.finfo(torch.float32).tiny
+
+
 @dataclass(frozen=True)
 class Comparison:
     """One output beside its golden.
 
     `max_abs` is max |output - golden|; `max_rel` divides it by max |golden|, or by 1 where the
-    golden is zero everywhere.  A NaN in either makes both NaN, and NaN never passes.
+    golden is zero everywhere, to FP32: less than its least normal number.  A NaN in either makes both NaN, and NaN never passes.
     """
 
     output: str
@@ -101,7 +104,7 @@ def compare(output: str, found: "Tensor", golden: "Tensor", tolerance: float) ->
         shape=tuple(found.shape),
         dtype=str(found.dtype).removeprefix("torch."),
         max_abs=max_abs,
-        max_rel=max_abs / (largest or 1.0),
+        max_rel=max_abs / (largest if largest >= _LEAST else 1.0),
         tolerance=tolerance,
     )
 
