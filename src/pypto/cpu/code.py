@@ -199,9 +199,7 @@ class Function:
         self._lines.append(f"  {following} = add nsw i64 {index}, {step}")
         latch = self.block
         self.jump(head)
-        self._lines[phi] = (
-            f"  {index} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
-        )
+        self._lines[phi] = f"  {index} = phi i64 [ {begin}, %{before} ], [ {following}, %{latch} ]"
         self.start(done)
 
     @contextmanager

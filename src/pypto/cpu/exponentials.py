@@ -20,8 +20,9 @@ from pypto.cpu.lanes import FP32, FP64, INT32, INT64, UINT64, Lane, Lanes
 _INF, _NAN = math.inf, math.nan
 _LOG2_E = 1 / math.log(2)
 
-# Added to a small number, they leave its nearest whole number in the low bits of the sum.
-_ROUND32, _ROUND64 = 1.5 * 2.0**23, 1.5 * 2.0**52
+# Added to a small number, they leave in the low bits of the sum its nearest whole number and the
+# bias of an exponent, which a shift makes a power of 2.
+_ROUND32, _ROUND64 = 1.5 * 2.0**23 + 127, 1.5 * 2.0**52 + 1023
 
 # 4**r on ±1/2, 2**-26.3.
 _EXP = (
@@ -54,37 +55,24 @@ _LOG = (
     0.14024664616247384,
     -0.1296952345245429,
 )
-# tanh(x) / x as a quotient of polynomials in x² up to 9.1, 2**-25.3.
-_TANH_OVER = (
-    0.9999999771848163,
-    0.13374474469373687,
-    0.0034878102632488863,
-    2.048117610242283e-05,
-    1.3177511393740285e-08,
+# erf(x) / x - 1 in x², x up to 0.875, 2**-26.8 of erf(x).
+_ERF_NEAR = (
+    0.1283791574918102,
+    -0.3761255046416522,
+    0.11282455328777817,
+    -0.02679146299334452,
+    0.005032181250506582,
+    -0.0006203254738429658,
 )
-_TANH_UNDER = (
-    1.0,
-    0.46707788244804466,
-    0.02584738541990032,
-    0.0003272919007985031,
-    7.704040868558554e-07,
-)
-# erf(x) / x likewise up to 3.93, 2**-25.6.
-_ERF_OVER = (
-    1.1283791453523222,
-    0.19078386180995596,
-    0.052790291400409806,
-    0.0037796110267323065,
-    0.0002848087245029945,
-    2.04197153824936e-06,
-)
-_ERF_UNDER = (
-    1.0,
-    0.5024105147838271,
-    0.1142575363801514,
-    0.014997440740697941,
-    0.0011652133130773436,
-    3.8004089251685975e-05,
+# log(erfc(x)) to base 2, x from 0.875 to 4, 2**-28.9 of erf(x).
+_ERF_FAR = (
+    -0.00019270695425714282,
+    -1.6272678612368414,
+    -0.9186176348301703,
+    -0.1505127834170253,
+    0.032345542207634956,
+    -0.0044612360315363295,
+    0.0002899764269414767,
 )
 # exp(x²) erfc(x) over (x - 2.5) / (x + 2.5), x from 0 to 10.4, 2**-35.
 _ERFC = (
@@ -151,13 +139,19 @@ def in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
 # --- exponentials --------------------------------------------------------------------------------
 
 
+def _power_of_two(lanes: Lanes, rounded: Lane) -> Lane:
+    """2**n, where n and a bias stand in the low bits of a float."""
+    word, places = (INT32, 23) if rounded.dtype is FP32 else (INT64, 52)
+    bits = lanes.shift_left(lanes.cast_bits(rounded, word), lanes.const(word, places))
+    return lanes.cast_bits(bits, rounded.dtype)
+
+
 def _scaled(lanes: Lanes, rounded: Lane, r: Lane) -> Lane:
-    """4**(n + r), where n stands in the low bits of `rounded`.
+    """4**(n + r), where `rounded` is n and `_ROUND32`.
 
     2**n enters twice, so that no step but the last is denormal or infinite.
     """
-    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 127))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
+    power = _power_of_two(lanes, rounded)
     return lanes.mul(lanes.mul(lanes.poly(r, _EXP), power), power)
 
 
@@ -178,7 +172,10 @@ def exp(lanes: Lanes, x: Lane) -> Lane:
 
 
 def exp2(lanes: Lanes, x: Lane) -> Lane:
-    x = lanes.limit(x, -151.0, 129.0)
+    return _exp2_within(lanes, lanes.limit(x, -151.0, 129.0))
+
+
+def _exp2_within(lanes: Lanes, x: Lane) -> Lane:
     magic, half = lanes.const(FP32, _ROUND32), lanes.const(FP32, 0.5)
     rounded = lanes.fma(x, half, magic)
     n = lanes.sub(rounded, magic)
@@ -186,21 +183,23 @@ def exp2(lanes: Lanes, x: Lane) -> Lane:
 
 
 def expm1(lanes: Lanes, x: Lane) -> Lane:
-    near = lanes.limit(x, -18.0, 88.9)
-    magic = lanes.const(FP32, _ROUND32)
-    rounded = lanes.fma(near, lanes.const(FP32, _LOG2_E), magic)
-    n = lanes.neg(lanes.sub(rounded, magic))
-    high = _as_single(math.log(2))
-    r = lanes.fma(n, lanes.const(FP32, high), near)
-    r = lanes.fma(n, lanes.const(FP32, math.log(2) - high), r)
-    p = lanes.fma(lanes.mul(r, r), lanes.poly(r, _EXPM1), r)
-    # Half of 2**n p + 2**n - 1, since 2**n may be 2**128.
-    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 126))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
+    # Half of the power, which may be 2**128, gives half of the result.
+    power, p = _expm1_parts(lanes, lanes.limit(x, -18.0, 88.9), -1)
     half = lanes.fma(power, p, lanes.sub(power, lanes.const(FP32, 0.5)))
     # Half of a denormal is not exact, and -0 would become 0.
     tiny = lanes.compare("lt", lanes.abs(x), lanes.const(FP32, 2.0**-25))
     return lanes.select(tiny, x, lanes.add(half, half))
+
+
+def _expm1_parts(lanes: Lanes, x: Lane, shift: int = 0) -> tuple[Lane, Lane]:
+    """2**(n + shift) and exp(r) - 1, where x = n log(2) + r."""
+    magic = lanes.const(FP32, _ROUND32 + shift)
+    rounded = lanes.fma(x, lanes.const(FP32, _LOG2_E), magic)
+    n = lanes.neg(lanes.sub(rounded, magic))
+    high = _as_single(math.log(2))
+    r = lanes.fma(n, lanes.const(FP32, high), x)
+    r = lanes.fma(n, lanes.const(FP32, math.log(2) - high), r)
+    return _power_of_two(lanes, rounded), lanes.fma(lanes.mul(r, r), lanes.poly(r, _EXPM1), r)
 
 
 def sigmoid(lanes: Lanes, x: Lane) -> Lane:
@@ -213,21 +212,21 @@ def sigmoid(lanes: Lanes, x: Lane) -> Lane:
 
 
 def tanh(lanes: Lanes, x: Lane) -> Lane:
-    return _odd_quotient(lanes, x, 9.1, _TANH_OVER, _TANH_UNDER)
+    """The quotient t / (t + 2), where t is exp(2|x|) - 1: 1 from 9.1 on."""
+    size = lanes.limit(lanes.abs(x), high=9.1)
+    power, p = _expm1_parts(lanes, lanes.add(size, size))
+    t = lanes.fma(power, p, lanes.sub(power, lanes.const(FP32, 1.0)))
+    return lanes.copysign(lanes.div(t, lanes.add(t, lanes.const(FP32, 2.0))), x)
 
 
 def erf(lanes: Lanes, x: Lane) -> Lane:
-    return _odd_quotient(lanes, x, 3.93, _ERF_OVER, _ERF_UNDER)
-
-
-def _odd_quotient(
-    lanes: Lanes, x: Lane, end: float, over: tuple[float, ...], under: tuple[float, ...]
-) -> Lane:
-    """The quotient x p(x²) / q(x²); from `end` on it is 1, and it is nowhere more."""
-    x = lanes.limit(x, -end, end)
-    square = lanes.mul(x, x)
-    above = lanes.mul(x, lanes.poly(square, over))
-    return lanes.limit(lanes.div(above, lanes.poly(square, under)), -1.0, 1.0)
+    """Near 0 a polynomial, then 1 less a power of 2: 1 from 4 on."""
+    size = lanes.limit(lanes.abs(x), high=4.0)
+    near = lanes.fma(lanes.poly(lanes.mul(x, x), _ERF_NEAR), size, size)
+    rest = _exp2_within(lanes, lanes.poly(size, _ERF_FAR))
+    far = lanes.sub(lanes.const(FP32, 1.0), rest)
+    close = lanes.compare("lt", size, lanes.const(FP32, 0.875))
+    return lanes.copysign(lanes.select(close, near, far), x)
 
 
 # --- logarithms ----------------------------------------------------------------------------------
@@ -241,7 +240,9 @@ def _log_parts(lanes: Lanes, x: Lane, low: Lane | None = None) -> tuple[Lane, La
     m = lanes.cast_bits(lanes.sub(word, exponent), FP32)
     f = lanes.sub(m, lanes.const(FP32, 1.0))
     if low is not None:
+        # Of the largest numbers 2**-e would be denormal; there the low part is nothing.
         scale = lanes.sub(lanes.const(INT32, 127 << 23), exponent)
+        scale = lanes.maximum(scale, lanes.const(INT32, 0))
         f = lanes.fma(low, lanes.cast_bits(scale, FP32), f)
     e = lanes.mul(lanes.convert(exponent, FP32), lanes.const(FP32, 2.0**-23))
     return e, lanes.fma(lanes.mul(f, f), lanes.poly(f, _LOG), f)
@@ -301,9 +302,8 @@ def exp2_wide(lanes: Lanes, x: Lane) -> Lane:
     x = lanes.limit(x, -200.0, 200.0)
     magic = lanes.const(FP64, _ROUND64)
     rounded = lanes.add(x, magic)
-    word = lanes.add(lanes.cast_bits(rounded, INT64), lanes.const(INT64, 1023))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT64, 52)), FP64)
-    return lanes.mul(lanes.poly(lanes.sub(x, lanes.sub(rounded, magic)), _EXP_WIDE), power)
+    rest = lanes.sub(x, lanes.sub(rounded, magic))
+    return lanes.mul(lanes.poly(rest, _EXP_WIDE), _power_of_two(lanes, rounded))
 
 
 def exp_wide(lanes: Lanes, x: Lane) -> Lane:

@@ -219,9 +219,7 @@ class Lanes:
     def cast_bits(self, a: Lane, dtype: DataType) -> Lane:
         """The same bits as another type of the same size."""
         kind = self.type(dtype)
-        return Lane(
-            self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype
-        )
+        return Lane(self.code.let(kind, f"bitcast {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
 
     # --- choice ----------------------------------------------------------------------------------
 
@@ -290,9 +288,7 @@ class Lanes:
         self.code.start(done)
         return list(after)
 
-    def rarely(
-        self, cond: Lane, other: Callable[[], Sequence[Lane]], *usual: Lane
-    ) -> list[Lane]:
+    def rarely(self, cond: Lane, other: Callable[[], Sequence[Lane]], *usual: Lane) -> list[Lane]:
         """`usual`, and where `cond` holds `other`, which costs nothing where it holds nowhere."""
         kept = [self.code.local(self.type(lane.dtype)) for lane in usual]
         self._keep(usual, kept)
@@ -342,9 +338,7 @@ class Lanes:
 
     def _convert(self, how: str, a: Lane, dtype: DataType) -> Lane:
         kind = self.type(dtype)
-        return Lane(
-            self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype
-        )
+        return Lane(self.code.let(kind, f"{how} {self.type(a.dtype)} {a.reg} to {kind}"), dtype)
 
     def convert(self, a: Lane, dtype: DataType) -> Lane:
         """A number as another type: floats round to nearest, integers keep their low bits, and
