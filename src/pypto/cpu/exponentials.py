@@ -5,7 +5,8 @@ zeros, infinities, NaN and denormals.  exp, exp2, expm1, log and its kin, sigmoi
 in FP32; the others compute in FP64, at half the speed, where nothing cancels and nothing overflows.
 
 Every polynomial is a weighted minimax fit: least squares in Chebyshev polynomials on 800 nodes,
-reweighted by Lawson's iteration until the relative error is level, which stands beside it.
+reweighted by Lawson's iteration until the relative error is level, which stands beside it.  Those
+in FP32 are fitted once more for each coefficient, to what those that are rounded already leave.
 """
 
 from __future__ import annotations
@@ -21,58 +22,58 @@ _INF, _NAN = math.inf, math.nan
 _LOG2_E = 1 / math.log(2)
 
 # Added to a small number, they leave in the low bits of the sum its nearest whole number and the
-# bias of an exponent, which a shift makes a power of 2.
+# bias of an exponent, which a shift makes a power of 2.  `_ROUND_TWICE` brings the bias of two.
 _ROUND32, _ROUND64 = 1.5 * 2.0**23 + 127, 1.5 * 2.0**52 + 1023
+_ROUND_TWICE = 1.5 * 2.0**23 + 254
 
-# 4**r on ±1/2, 2**-26.3.
+# 2**r on ±1/2, 2**-28.3.
 _EXP = (
     1.0,
-    1.3862944343105503,
-    0.9609069255028275,
-    0.4440303309839416,
-    0.1538673473186821,
-    0.04268651805004847,
-    0.010018961261364064,
-    0.0019238048799776768,
+    0.6931472,
+    0.24022648,
+    0.055503596,
+    0.009618506,
+    0.0013391024,
+    0.00015326768,
 )
-# (exp(r) - 1 - r) / r² on ±log(2)/2, 2**-26.1 of exp(r) - 1.
+# (exp(r) - 1 - r) / r² on ±log(2)/2, 2**-26 of exp(r) - 1.
 _EXPM1 = (
-    0.49999998123718753,
-    0.16666542278880483,
-    0.04166720569575889,
-    0.008366701276212293,
-    0.0013882485584823657,
+    0.5,
+    0.16666548,
+    0.041666858,
+    0.008366169,
+    0.0013898119,
 )
 # (log(1 + f) - f) / f² on ±1/3, 2**-27.6 of log(1 + f).
 _LOG = (
-    -0.5000000124570654,
-    0.33333205257625864,
-    -0.24999710270800438,
-    0.200109540468242,
-    -0.16682608287762118,
-    0.13997431956967377,
-    -0.12162752702655623,
-    0.14024664616247384,
-    -0.1296952345245429,
+    -0.5,
+    0.33333212,
+    -0.249998,
+    0.20010632,
+    -0.16680478,
+    0.14001946,
+    -0.121832825,
+    0.14004996,
+    -0.12899819,
 )
-# erf(x) / x - 1 in x², x up to 0.875, 2**-26.8 of erf(x).
+# erf(x) / x - 1 in x², x up to 0.875, 2**-26 of erf(x).
 _ERF_NEAR = (
-    0.1283791574918102,
-    -0.3761255046416522,
-    0.11282455328777817,
-    -0.02679146299334452,
-    0.005032181250506582,
-    -0.0006203254738429658,
+    0.12837915,
+    -0.37612507,
+    0.11281965,
+    -0.026772428,
+    0.005002323,
+    -0.0006040721,
 )
 # log(erfc(x)) to base 2, x from 0.875 to 4, 2**-28.9 of erf(x).
 _ERF_FAR = (
-    -0.00019270695425714282,
-    -1.6272678612368414,
-    -0.9186176348301703,
-    -0.1505127834170253,
-    0.032345542207634956,
-    -0.0044612360315363295,
-    0.0002899764269414767,
+    -0.00019270695,
+    -1.6272678,
+    -0.9186177,
+    -0.15051265,
+    0.032345448,
+    -0.004461203,
+    0.00028997168,
 )
 # exp(x²) erfc(x) over (x - 2.5) / (x + 2.5), x from 0 to 10.4, 2**-35.
 _ERFC = (
@@ -136,35 +137,45 @@ def in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
     return narrow
 
 
+def odd_in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
+    """The same for a function that takes its sign from its first operand, which is FP32.
+
+    The sign is set in FP32: of a sign that is set in FP64, before one element is rounded to FP16,
+    LLVM makes a call to a library.
+    """
+    narrow = in_double(wide)
+    return lambda lanes, x, *others: lanes.copysign(narrow(lanes, x, *others), x)
+
+
 # --- exponentials --------------------------------------------------------------------------------
 
 
-def _power_of_two(lanes: Lanes, rounded: Lane) -> Lane:
-    """2**n, where n and a bias stand in the low bits of a float."""
-    word, places = (INT32, 23) if rounded.dtype is FP32 else (INT64, 52)
-    bits = lanes.shift_left(lanes.cast_bits(rounded, word), lanes.const(word, places))
-    return lanes.cast_bits(bits, rounded.dtype)
+def _power_of_two(lanes: Lanes, number: Lane) -> Lane:
+    """2**n, where n and a bias stand in the low bits of a float, or of its bits."""
+    dtype, word, places = (FP64, INT64, 52) if number.dtype in (FP64, INT64) else (FP32, INT32, 23)
+    bits = lanes.cast_bits(number, word)
+    return lanes.cast_bits(lanes.shift_left(bits, lanes.const(word, places)), dtype)
 
 
 def _scaled(lanes: Lanes, rounded: Lane, r: Lane) -> Lane:
-    """4**(n + r), where `rounded` is n and `_ROUND32`.
+    """2**(n + r), where `rounded` is n and `_ROUND_TWICE`.
 
-    2**n enters twice, so that no step but the last is denormal or infinite.
+    The power of n comes in two halves, so that no step but the last is denormal or infinite.
     """
-    power = _power_of_two(lanes, rounded)
-    return lanes.mul(lanes.mul(lanes.poly(r, _EXP), power), power)
+    bits = lanes.cast_bits(rounded, INT32)
+    half = lanes.shift_right(bits, lanes.const(INT32, 1))
+    size = lanes.mul(lanes.poly(r, _EXP), _power_of_two(lanes, half))
+    return lanes.mul(size, _power_of_two(lanes, lanes.sub(bits, half)))
 
 
 def _exp_within(lanes: Lanes, x: Lane) -> Lane:
     """exp(x) for x from -104 to 89."""
-    per_four = lanes.const(FP32, _LOG2_E / 2)
-    magic = lanes.const(FP32, _ROUND32)
-    rounded = lanes.fma(x, per_four, magic)
-    n = lanes.sub(rounded, magic)
-    # The rest of x / log(4), with the constant in two parts: the first product is not rounded.
-    high = lanes.fma(x, per_four, lanes.neg(n))
-    low = _LOG2_E / 2 - _as_single(_LOG2_E / 2)
-    return _scaled(lanes, rounded, lanes.fma(x, lanes.const(FP32, low), high))
+    scale, magic = lanes.const(FP32, _LOG2_E), lanes.const(FP32, _ROUND_TWICE)
+    rounded = lanes.fma(x, scale, magic)
+    # The rest of x / log(2), with the constant in two parts: the product is not rounded.
+    rest = lanes.fma(x, scale, lanes.sub(magic, rounded))
+    low = _LOG2_E - _as_single(_LOG2_E)
+    return _scaled(lanes, rounded, lanes.fma(x, lanes.const(FP32, low), rest))
 
 
 def exp(lanes: Lanes, x: Lane) -> Lane:
@@ -176,10 +187,9 @@ def exp2(lanes: Lanes, x: Lane) -> Lane:
 
 
 def _exp2_within(lanes: Lanes, x: Lane) -> Lane:
-    magic, half = lanes.const(FP32, _ROUND32), lanes.const(FP32, 0.5)
-    rounded = lanes.fma(x, half, magic)
-    n = lanes.sub(rounded, magic)
-    return _scaled(lanes, rounded, lanes.fma(x, half, lanes.neg(n)))
+    magic = lanes.const(FP32, _ROUND_TWICE)
+    rounded = lanes.add(x, magic)
+    return _scaled(lanes, rounded, lanes.add(x, lanes.sub(magic, rounded)))
 
 
 def expm1(lanes: Lanes, x: Lane) -> Lane:
@@ -354,7 +364,7 @@ def _sinh(lanes: Lanes, x: Lane) -> Lane:
     half, one = lanes.const(FP64, 0.5), lanes.const(FP64, 1.0)
     far = lanes.mul(half, lanes.sub(e, lanes.div(one, e)))
     near = lanes.mul(size, lanes.poly(lanes.mul(x, x), _SINH))
-    return lanes.copysign(lanes.select(lanes.compare("lt", size, one), near, far), x)
+    return lanes.select(lanes.compare("lt", size, one), near, far)
 
 
 def _asinh(lanes: Lanes, x: Lane) -> Lane:
@@ -364,8 +374,7 @@ def _asinh(lanes: Lanes, x: Lane) -> Lane:
     root = lanes.sqrt(lanes.add(square, one))
     more = lanes.add(size, lanes.div(square, lanes.add(root, one)))
     finite = lanes.compare("lt", size, lanes.const(FP64, _INF))
-    found = lanes.select(finite, log1p_wide(lanes, more), size)
-    return lanes.copysign(found, x)
+    return lanes.select(finite, log1p_wide(lanes, more), size)
 
 
 def _acosh(lanes: Lanes, x: Lane) -> Lane:
@@ -379,8 +388,7 @@ def _acosh(lanes: Lanes, x: Lane) -> Lane:
 def _atanh(lanes: Lanes, x: Lane) -> Lane:
     size = lanes.abs(x)
     ratio = lanes.div(lanes.add(size, size), lanes.sub(lanes.const(FP64, 1.0), size))
-    half = lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
-    return lanes.copysign(half, x)
+    return lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
 
 
 def _erfc(lanes: Lanes, x: Lane) -> Lane:
@@ -399,7 +407,7 @@ def _cbrt(lanes: Lanes, x: Lane) -> Lane:
     root = exp2_wide(lanes, third)
     # Zero and infinity are their own roots.
     same = lanes.compare("eq", x, lanes.add(x, x))
-    return lanes.copysign(lanes.select(same, x, root), x)
+    return lanes.select(same, x, root)
 
 
 def _pow(lanes: Lanes, base: Lane, other: Lane) -> Lane:
@@ -434,5 +442,6 @@ def _hypot(lanes: Lanes, a: Lane, b: Lane) -> Lane:
     return lanes.select(either, endless, length)
 
 
-cosh, sinh, asinh, acosh, atanh = (in_double(f) for f in (_cosh, _sinh, _asinh, _acosh, _atanh))
-erfc, cbrt, pow, hypot = (in_double(f) for f in (_erfc, _cbrt, _pow, _hypot))
+cosh, acosh, erfc = in_double(_cosh), in_double(_acosh), in_double(_erfc)
+pow, hypot = in_double(_pow), in_double(_hypot)
+sinh, asinh, atanh, cbrt = (odd_in_double(f) for f in (_sinh, _asinh, _atanh, _cbrt))
