@@ -10,7 +10,7 @@ import math
 import pytest
 import torch
 from hypothesis import Phase, example, given, settings
-from hypothesis import example, strategies as st
+from hypothesis import strategies as st
 
 import pypto
 from pypto.gym import gdr_backward as backward

@@ -5,7 +5,8 @@ zeros, infinities, NaN and denormals.  exp, exp2, expm1, log and its kin, sigmoi
 in FP32; the others compute in FP64, at half the speed, where nothing cancels and nothing overflows.
 
 Every polynomial is a weighted minimax fit: least squares in Chebyshev polynomials on 800 nodes,
-reweighted by Lawson's iteration until the relative error is level, which stands beside it.
+reweighted by Lawson's iteration until the relative error is level, which stands beside it.  Those
+in FP32 are fitted once more for each coefficient, to what those that are rounded already leave.
 """
 
 from __future__ import annotations
@@ -20,71 +21,59 @@ from pypto.cpu.lanes import FP32, FP64, INT32, INT64, UINT64, Lane, Lanes
 _INF, _NAN = math.inf, math.nan
 _LOG2_E = 1 / math.log(2)
 
-# Added to a small number, they leave its nearest whole number in the low bits of the sum.
-_ROUND32, _ROUND64 = 1.5 * 2.0**23, 1.5 * 2.0**52
+# Added to a small number, they leave in the low bits of the sum its nearest whole number and the
+# bias of an exponent, which a shift makes a power of 2.  `_ROUND_TWICE` brings the bias of two.
+_ROUND32, _ROUND64 = 1.5 * 2.0**23 + 127, 1.5 * 2.0**52 + 1023
+_ROUND_TWICE = 1.5 * 2.0**23 + 254
 
-# 4**r on ±1/2, 2**-26.3.
+# 2**r on ±1/2, 2**-28.3.
 _EXP = (
     1.0,
-    1.3862944343105503,
-    0.9609069255028275,
-    0.4440303309839416,
-    0.1538673473186821,
-    0.04268651805004847,
-    0.010018961261364064,
-    0.0019238048799776768,
+    0.6931472,
+    0.24022648,
+    0.055503596,
+    0.009618506,
+    0.0013391024,
+    0.00015326768,
 )
-# (exp(r) - 1 - r) / r² on ±log(2)/2, 2**-26.1 of exp(r) - 1.
+# (exp(r) - 1 - r) / r² on ±log(2)/2, 2**-26 of exp(r) - 1.
 _EXPM1 = (
-    0.49999998123718753,
-    0.16666542278880483,
-    0.04166720569575889,
-    0.008366701276212293,
-    0.0013882485584823657,
+    0.5,
+    0.16666548,
+    0.041666858,
+    0.008366169,
+    0.0013898119,
 )
 # (log(1 + f) - f) / f² on ±1/3, 2**-27.6 of log(1 + f).
 _LOG = (
-    -0.5000000124570654,
-    0.33333205257625864,
-    -0.24999710270800438,
-    0.200109540468242,
-    -0.16682608287762118,
-    0.13997431956967377,
-    -0.12162752702655623,
-    0.14024664616247384,
-    -0.1296952345245429,
+    -0.5,
+    0.33333212,
+    -0.249998,
+    0.20010632,
+    -0.16680478,
+    0.14001946,
+    -0.121832825,
+    0.14004996,
+    -0.12899819,
 )
-# tanh(x) / x as a quotient of polynomials in x² up to 9.1, 2**-25.3.
-_TANH_OVER = (
-    0.9999999771848163,
-    0.13374474469373687,
-    0.0034878102632488863,
-    2.048117610242283e-05,
-    1.3177511393740285e-08,
+# erf(x) / x - 1 in x², x up to 0.875, 2**-26 of erf(x).
+_ERF_NEAR = (
+    0.12837915,
+    -0.37612507,
+    0.11281965,
+    -0.026772428,
+    0.005002323,
+    -0.0006040721,
 )
-_TANH_UNDER = (
-    1.0,
-    0.46707788244804466,
-    0.02584738541990032,
-    0.0003272919007985031,
-    7.704040868558554e-07,
-)
-# erf(x) / x likewise up to 3.93, 2**-25.6.
-_ERF_OVER = (
-    1.1283791453523222,
-    0.19078386180995596,
-    0.052790291400409806,
-    0.0037796110267323065,
-    0.0002848087245029945,
-    2.04197153824936e-06,
-)
-_ERF_UNDER = (
-    1.0,
-    0.5024105147838271,
-    0.1142575363801514,
-    0.014997440740697941,
-    0.0011652133130773436,
-    3.8004089251685975e-05,
+# log(erfc(x)) to base 2, x from 0.875 to 4, 2**-28.9 of erf(x).
+_ERF_FAR = (
+    -0.00019270695,
+    -1.6272678,
+    -0.9186177,
+    -0.15051265,
+    0.032345448,
+    -0.004461203,
+    0.00028997168,
 )
 # exp(x²) erfc(x) over (x - 2.5) / (x + 2.5), x from 0 to 10.4, 2**-35.
 _ERFC = (
@@ -148,29 +137,45 @@ def in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
     return narrow
 
 
+def odd_in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
+    """The same for a function that takes its sign from its first operand, which is FP32.
+
+    The sign is set in FP32: of a sign that is set in FP64, before one element is rounded to FP16,
+    LLVM makes a call to a library.
+    """
+    narrow = in_double(wide)
+    return lambda lanes, x, *others: lanes.copysign(narrow(lanes, x, *others), x)
+
+
 # --- exponentials --------------------------------------------------------------------------------
 
 
-def _scaled(lanes: Lanes, rounded: Lane, r: Lane) -> Lane:
-    """4**(n + r), where n stands in the low bits of `rounded`.
+def _power_of_two(lanes: Lanes, number: Lane) -> Lane:
+    """2**n, where n and a bias stand in the low bits of a float, or of its bits."""
+    dtype, word, places = (FP64, INT64, 52) if number.dtype in (FP64, INT64) else (FP32, INT32, 23)
+    bits = lanes.cast_bits(number, word)
+    return lanes.cast_bits(lanes.shift_left(bits, lanes.const(word, places)), dtype)
 
-    2**n enters twice, so that no step but the last is denormal or infinite.
+
+def _scaled(lanes: Lanes, rounded: Lane, r: Lane) -> Lane:
+    """2**(n + r), where `rounded` is n and `_ROUND_TWICE`.
+
+    The power of n comes in two halves, so that no step but the last is denormal or infinite.
     """
-    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 127))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
-    return lanes.mul(lanes.mul(lanes.poly(r, _EXP), power), power)
+    bits = lanes.cast_bits(rounded, INT32)
+    half = lanes.shift_right(bits, lanes.const(INT32, 1))
+    size = lanes.mul(lanes.poly(r, _EXP), _power_of_two(lanes, half))
+    return lanes.mul(size, _power_of_two(lanes, lanes.sub(bits, half)))
 
 
 def _exp_within(lanes: Lanes, x: Lane) -> Lane:
     """exp(x) for x from -104 to 89."""
-    per_four = lanes.const(FP32, _LOG2_E / 2)
-    magic = lanes.const(FP32, _ROUND32)
-    rounded = lanes.fma(x, per_four, magic)
-    n = lanes.sub(rounded, magic)
-    # The rest of x / log(4), with the constant in two parts: the first product is not rounded.
-    high = lanes.fma(x, per_four, lanes.neg(n))
-    low = _LOG2_E / 2 - _as_single(_LOG2_E / 2)
-    return _scaled(lanes, rounded, lanes.fma(x, lanes.const(FP32, low), high))
+    scale, magic = lanes.const(FP32, _LOG2_E), lanes.const(FP32, _ROUND_TWICE)
+    rounded = lanes.fma(x, scale, magic)
+    # The rest of x / log(2), with the constant in two parts: the product is not rounded.
+    rest = lanes.fma(x, scale, lanes.sub(magic, rounded))
+    low = _LOG2_E - _as_single(_LOG2_E)
+    return _scaled(lanes, rounded, lanes.fma(x, lanes.const(FP32, low), rest))
 
 
 def exp(lanes: Lanes, x: Lane) -> Lane:
@@ -178,29 +183,33 @@ def exp(lanes: Lanes, x: Lane) -> Lane:
 
 
 def exp2(lanes: Lanes, x: Lane) -> Lane:
-    x = lanes.limit(x, -151.0, 129.0)
-    magic, half = lanes.const(FP32, _ROUND32), lanes.const(FP32, 0.5)
-    rounded = lanes.fma(x, half, magic)
-    n = lanes.sub(rounded, magic)
-    return _scaled(lanes, rounded, lanes.fma(x, half, lanes.neg(n)))
+    return _exp2_within(lanes, lanes.limit(x, -151.0, 129.0))
+
+
+def _exp2_within(lanes: Lanes, x: Lane) -> Lane:
+    magic = lanes.const(FP32, _ROUND_TWICE)
+    rounded = lanes.add(x, magic)
+    return _scaled(lanes, rounded, lanes.add(x, lanes.sub(magic, rounded)))
 
 
 def expm1(lanes: Lanes, x: Lane) -> Lane:
-    near = lanes.limit(x, -18.0, 88.9)
-    magic = lanes.const(FP32, _ROUND32)
-    rounded = lanes.fma(near, lanes.const(FP32, _LOG2_E), magic)
-    n = lanes.neg(lanes.sub(rounded, magic))
-    high = _as_single(math.log(2))
-    r = lanes.fma(n, lanes.const(FP32, high), near)
-    r = lanes.fma(n, lanes.const(FP32, math.log(2) - high), r)
-    p = lanes.fma(lanes.mul(r, r), lanes.poly(r, _EXPM1), r)
-    # Half of 2**n p + 2**n - 1, since 2**n may be 2**128.
-    word = lanes.add(lanes.cast_bits(rounded, INT32), lanes.const(INT32, 126))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT32, 23)), FP32)
+    # Half of the power, which may be 2**128, gives half of the result.
+    power, p = _expm1_parts(lanes, lanes.limit(x, -18.0, 88.9), -1)
     half = lanes.fma(power, p, lanes.sub(power, lanes.const(FP32, 0.5)))
     # Half of a denormal is not exact, and -0 would become 0.
     tiny = lanes.compare("lt", lanes.abs(x), lanes.const(FP32, 2.0**-25))
     return lanes.select(tiny, x, lanes.add(half, half))
+
+
+def _expm1_parts(lanes: Lanes, x: Lane, shift: int = 0) -> tuple[Lane, Lane]:
+    """2**(n + shift) and exp(r) - 1, where x = n log(2) + r."""
+    magic = lanes.const(FP32, _ROUND32 + shift)
+    rounded = lanes.fma(x, lanes.const(FP32, _LOG2_E), magic)
+    n = lanes.neg(lanes.sub(rounded, magic))
+    high = _as_single(math.log(2))
+    r = lanes.fma(n, lanes.const(FP32, high), x)
+    r = lanes.fma(n, lanes.const(FP32, math.log(2) - high), r)
+    return _power_of_two(lanes, rounded), lanes.fma(lanes.mul(r, r), lanes.poly(r, _EXPM1), r)
 
 
 def sigmoid(lanes: Lanes, x: Lane) -> Lane:
@@ -213,21 +222,21 @@ def sigmoid(lanes: Lanes, x: Lane) -> Lane:
 
 
 def tanh(lanes: Lanes, x: Lane) -> Lane:
-    return _odd_quotient(lanes, x, 9.1, _TANH_OVER, _TANH_UNDER)
+    """The quotient t / (t + 2), where t is exp(2|x|) - 1: 1 from 9.1 on."""
+    size = lanes.limit(lanes.abs(x), high=9.1)
+    power, p = _expm1_parts(lanes, lanes.add(size, size))
+    t = lanes.fma(power, p, lanes.sub(power, lanes.const(FP32, 1.0)))
+    return lanes.copysign(lanes.div(t, lanes.add(t, lanes.const(FP32, 2.0))), x)
 
 
 def erf(lanes: Lanes, x: Lane) -> Lane:
-    return _odd_quotient(lanes, x, 3.93, _ERF_OVER, _ERF_UNDER)
-
-
-def _odd_quotient(
-    lanes: Lanes, x: Lane, end: float, over: tuple[float, ...], under: tuple[float, ...]
-) -> Lane:
-    """The quotient x p(x²) / q(x²); from `end` on it is 1, and it is nowhere more."""
-    x = lanes.limit(x, -end, end)
-    square = lanes.mul(x, x)
-    above = lanes.mul(x, lanes.poly(square, over))
-    return lanes.limit(lanes.div(above, lanes.poly(square, under)), -1.0, 1.0)
+    """Near 0 a polynomial, then 1 less a power of 2: 1 from 4 on."""
+    size = lanes.limit(lanes.abs(x), high=4.0)
+    near = lanes.fma(lanes.poly(lanes.mul(x, x), _ERF_NEAR), size, size)
+    rest = _exp2_within(lanes, lanes.poly(size, _ERF_FAR))
+    far = lanes.sub(lanes.const(FP32, 1.0), rest)
+    close = lanes.compare("lt", size, lanes.const(FP32, 0.875))
+    return lanes.copysign(lanes.select(close, near, far), x)
 
 
 # --- logarithms ----------------------------------------------------------------------------------
@@ -241,7 +250,9 @@ def _log_parts(lanes: Lanes, x: Lane, low: Lane | None = None) -> tuple[Lane, La
     m = lanes.cast_bits(lanes.sub(word, exponent), FP32)
     f = lanes.sub(m, lanes.const(FP32, 1.0))
     if low is not None:
+        # Of the largest numbers 2**-e would be denormal; there the low part is nothing.
         scale = lanes.sub(lanes.const(INT32, 127 << 23), exponent)
+        scale = lanes.maximum(scale, lanes.const(INT32, 0))
         f = lanes.fma(low, lanes.cast_bits(scale, FP32), f)
     e = lanes.mul(lanes.convert(exponent, FP32), lanes.const(FP32, 2.0**-23))
     return e, lanes.fma(lanes.mul(f, f), lanes.poly(f, _LOG), f)
@@ -301,9 +312,8 @@ def exp2_wide(lanes: Lanes, x: Lane) -> Lane:
     x = lanes.limit(x, -200.0, 200.0)
     magic = lanes.const(FP64, _ROUND64)
     rounded = lanes.add(x, magic)
-    word = lanes.add(lanes.cast_bits(rounded, INT64), lanes.const(INT64, 1023))
-    power = lanes.cast_bits(lanes.shift_left(word, lanes.const(INT64, 52)), FP64)
-    return lanes.mul(lanes.poly(lanes.sub(x, lanes.sub(rounded, magic)), _EXP_WIDE), power)
+    rest = lanes.sub(x, lanes.sub(rounded, magic))
+    return lanes.mul(lanes.poly(rest, _EXP_WIDE), _power_of_two(lanes, rounded))
 
 
 def exp_wide(lanes: Lanes, x: Lane) -> Lane:
@@ -354,7 +364,7 @@ def _sinh(lanes: Lanes, x: Lane) -> Lane:
     half, one = lanes.const(FP64, 0.5), lanes.const(FP64, 1.0)
     far = lanes.mul(half, lanes.sub(e, lanes.div(one, e)))
     near = lanes.mul(size, lanes.poly(lanes.mul(x, x), _SINH))
-    return lanes.copysign(lanes.select(lanes.compare("lt", size, one), near, far), x)
+    return lanes.select(lanes.compare("lt", size, one), near, far)
 
 
 def _asinh(lanes: Lanes, x: Lane) -> Lane:
@@ -364,8 +374,7 @@ def _asinh(lanes: Lanes, x: Lane) -> Lane:
     root = lanes.sqrt(lanes.add(square, one))
     more = lanes.add(size, lanes.div(square, lanes.add(root, one)))
     finite = lanes.compare("lt", size, lanes.const(FP64, _INF))
-    found = lanes.select(finite, log1p_wide(lanes, more), size)
-    return lanes.copysign(found, x)
+    return lanes.select(finite, log1p_wide(lanes, more), size)
 
 
 def _acosh(lanes: Lanes, x: Lane) -> Lane:
@@ -379,8 +388,7 @@ def _acosh(lanes: Lanes, x: Lane) -> Lane:
 def _atanh(lanes: Lanes, x: Lane) -> Lane:
     size = lanes.abs(x)
     ratio = lanes.div(lanes.add(size, size), lanes.sub(lanes.const(FP64, 1.0), size))
-    half = lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
-    return lanes.copysign(half, x)
+    return lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
 
 
 def _erfc(lanes: Lanes, x: Lane) -> Lane:
@@ -399,7 +407,7 @@ def _cbrt(lanes: Lanes, x: Lane) -> Lane:
     root = exp2_wide(lanes, third)
     # Zero and infinity are their own roots.
     same = lanes.compare("eq", x, lanes.add(x, x))
-    return lanes.copysign(lanes.select(same, x, root), x)
+    return lanes.select(same, x, root)
 
 
 def _pow(lanes: Lanes, base: Lane, other: Lane) -> Lane:
@@ -434,5 +442,6 @@ def _hypot(lanes: Lanes, a: Lane, b: Lane) -> Lane:
     return lanes.select(either, endless, length)
 
 
-cosh, sinh, asinh, acosh, atanh = (in_double(f) for f in (_cosh, _sinh, _asinh, _acosh, _atanh))
-erfc, cbrt, pow, hypot = (in_double(f) for f in (_erfc, _cbrt, _pow, _hypot))
+cosh, acosh, erfc = in_double(_cosh), in_double(_acosh), in_double(_erfc)
+pow, hypot = in_double(_pow), in_double(_hypot)
+sinh, asinh, atanh, cbrt = (odd_in_double(f) for f in (_sinh, _asinh, _atanh, _cbrt))

@@ -316,11 +316,9 @@ class Lanes:
     def narrow(self, a: Lane, dtype: DataType) -> Lane:
         """FP32 rounded to nearest, ties to even, as FP16 or BF16 is stored."""
         if dtype is FP16:
-            kind = self.type(FP16)
             # LLVM would else round FP64 that is known to fit FP32 in one step, by a function that
             # this process does not have.
-            a = self.intrinsic("arithmetic.fence", a)
-            return Lane(self.code.let(kind, f"fptrunc {self.type(FP32)} {a.reg} to {kind}"), FP16)
+            return self._convert("fptrunc", self.intrinsic("arithmetic.fence", a), FP16)
         word = self.cast_bits(a, INT32)
         upper = self._two("lshr", word, self.const(INT32, 16))
         odd = self.bit_and(upper, self.const(INT32, 1))
