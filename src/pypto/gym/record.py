@@ -46,7 +46,7 @@ class Kernel:
     cases: tuple[Case, ...]
 
 
-_LEAST = torch.finfo(torch.float32).tiny
+_LEAST = 2.0**-126  # the least normal number of FP32
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,8 @@ class Comparison:
     """One output beside its golden.
 
     `max_abs` is max |output - golden|; `max_rel` divides it by max |golden|, or by 1 where the
-    golden is zero everywhere, to FP32: less than its least normal number.  A NaN in either makes both NaN, and NaN never passes.
+    golden is zero to FP32, everywhere less than its least normal number.  A NaN in either makes
+    both NaN, and NaN never passes.
     """
 
     output: str
