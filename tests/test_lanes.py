@@ -21,12 +21,12 @@ from pypto.ops.cast import PAIRS
 
 POINTS = int(os.environ.get("LANE_POINTS", 1 << 20))
 
-# Functions without an exact value, and how far they may be off in FP32: a unit of the last place
-# or two where they compute in FP64, four where they are fast.
+# Functions without an exact value, and how far they may be off in FP32.  Those that compute in FP32
+# are allowed what a run over all numbers of the ranges that matter has found.
 ELEMENTARY = {
-    **dict.fromkeys(
-        "exp exp2 expm1 log log2 log10 log1p sigmoid tanh erf expand_exp_dif".split(), 4
-    ),
+    **dict.fromkeys("exp exp2 expand_exp_dif log erf".split(), 1),
+    **dict.fromkeys("expm1 log2 log1p sigmoid tanh".split(), 2),
+    "log10": 3,
     **dict.fromkeys("sin cos tan asin acos atan atan2 sinh cosh asinh acosh atanh".split(), 1),
     **dict.fromkeys("erfc cbrt pow hypot".split(), 1),
 }
@@ -151,7 +151,8 @@ def compare(op, got, want, operands):
     limit = ELEMENTARY.get(op.name, 0)
     if got.dtype.itemsize == 2:
         limit = min(limit, 1)
-    far = distance(got, want)
+    with np.errstate(invalid="ignore"):  # NaN of every kind
+        far = distance(got, want)
     worst = int(np.argmax(far))
     if far[worst] > limit:
         at = [o[worst] if isinstance(o, np.ndarray) else o for o in operands]
@@ -307,9 +308,11 @@ def test_cast_rounds_halves_and_their_neighbours(target, mode):
     target = DataType[target]
     narrow = values(REGISTRY["cast"], target)[:60000].astype(np.float32)
     narrow = narrow[np.isfinite(narrow)]
-    unit = np.abs(np.spacing(narrow.astype(target.numpy) if target.is_float else np.ones(1)))
-    halves = narrow + unit.astype(np.float32) * np.float32(0.5)
-    x = np.concatenate([halves, np.nextafter(halves, np.float32(0)), halves * np.float32(1.25)])
+    with np.errstate(over="ignore"):
+        unit = np.abs(np.spacing(narrow.astype(target.numpy) if target.is_float else np.ones(1)))
+        halves = narrow + unit.astype(np.float32) * np.float32(0.5)
+        near = [np.nextafter(halves, np.float32(0)), halves * np.float32(1.25)]
+        x = np.concatenate([halves, *near])
     check(REGISTRY["cast"], x, dtype=target, mode=mode)
 
 

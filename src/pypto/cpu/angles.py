@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 
-from pypto.cpu.exponentials import in_double, odd_in_double
+from pypto.cpu.exponentials import in_double
 from pypto.cpu.lanes import FP64, INT64, Lane, Lanes
 
 _PI_2, _PI_2_LOW = math.pi / 2, 6.123233995736766e-17
@@ -130,7 +130,7 @@ def _tan(lanes: Lanes, x: Lane) -> Lane:
 
 
 def _atan2(lanes: Lanes, y: Lane, x: Lane) -> Lane:
-    """The magnitude of the angle: that of the first octant, mirrored out of it."""
+    """The angle in the first octant, mirrored out of it."""
     height, width = lanes.abs(y), lanes.abs(x)
     steep = lanes.compare("gt", height, width)
     over, under = lanes.select(steep, width, height), lanes.select(steep, height, width)
@@ -143,7 +143,8 @@ def _atan2(lanes: Lanes, y: Lane, x: Lane) -> Lane:
     angle = lanes.mul(ratio, lanes.poly(lanes.mul(ratio, ratio), _ATAN))
     angle = lanes.select(steep, lanes.sub(lanes.const(FP64, math.pi / 2), angle), angle)
     back = lanes.sign_bit(x)
-    return lanes.select(back, lanes.sub(lanes.const(FP64, math.pi), angle), angle)
+    angle = lanes.select(back, lanes.sub(lanes.const(FP64, math.pi), angle), angle)
+    return lanes.copysign(angle, y)
 
 
 def _atan(lanes: Lanes, x: Lane) -> Lane:
@@ -164,5 +165,5 @@ def _acos(lanes: Lanes, x: Lane) -> Lane:
     return _atan2(lanes, _other_leg(lanes, x), x)
 
 
-sin, cos, tan, acos = (in_double(f) for f in (_sin, _cos, _tan, _acos))
-atan2, atan, asin = (odd_in_double(f) for f in (_atan2, _atan, _asin))
+sin, cos, tan = in_double(_sin), in_double(_cos), in_double(_tan)
+atan2, atan, asin, acos = in_double(_atan2), in_double(_atan), in_double(_asin), in_double(_acos)

@@ -137,16 +137,6 @@ def in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
     return narrow
 
 
-def odd_in_double(wide: Callable[..., Lane]) -> Callable[..., Lane]:
-    """The same for a function that takes its sign from its first operand, which is FP32.
-
-    The sign is set in FP32: of a sign that is set in FP64, before one element is rounded to FP16,
-    LLVM makes a call to a library.
-    """
-    narrow = in_double(wide)
-    return lambda lanes, x, *others: lanes.copysign(narrow(lanes, x, *others), x)
-
-
 # --- exponentials --------------------------------------------------------------------------------
 
 
@@ -364,7 +354,7 @@ def _sinh(lanes: Lanes, x: Lane) -> Lane:
     half, one = lanes.const(FP64, 0.5), lanes.const(FP64, 1.0)
     far = lanes.mul(half, lanes.sub(e, lanes.div(one, e)))
     near = lanes.mul(size, lanes.poly(lanes.mul(x, x), _SINH))
-    return lanes.select(lanes.compare("lt", size, one), near, far)
+    return lanes.copysign(lanes.select(lanes.compare("lt", size, one), near, far), x)
 
 
 def _asinh(lanes: Lanes, x: Lane) -> Lane:
@@ -374,7 +364,7 @@ def _asinh(lanes: Lanes, x: Lane) -> Lane:
     root = lanes.sqrt(lanes.add(square, one))
     more = lanes.add(size, lanes.div(square, lanes.add(root, one)))
     finite = lanes.compare("lt", size, lanes.const(FP64, _INF))
-    return lanes.select(finite, log1p_wide(lanes, more), size)
+    return lanes.copysign(lanes.select(finite, log1p_wide(lanes, more), size), x)
 
 
 def _acosh(lanes: Lanes, x: Lane) -> Lane:
@@ -388,7 +378,8 @@ def _acosh(lanes: Lanes, x: Lane) -> Lane:
 def _atanh(lanes: Lanes, x: Lane) -> Lane:
     size = lanes.abs(x)
     ratio = lanes.div(lanes.add(size, size), lanes.sub(lanes.const(FP64, 1.0), size))
-    return lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
+    half = lanes.mul(lanes.const(FP64, 0.5), log1p_wide(lanes, ratio))
+    return lanes.copysign(half, x)
 
 
 def _erfc(lanes: Lanes, x: Lane) -> Lane:
@@ -407,7 +398,7 @@ def _cbrt(lanes: Lanes, x: Lane) -> Lane:
     root = exp2_wide(lanes, third)
     # Zero and infinity are their own roots.
     same = lanes.compare("eq", x, lanes.add(x, x))
-    return lanes.select(same, x, root)
+    return lanes.copysign(lanes.select(same, x, root), x)
 
 
 def _pow(lanes: Lanes, base: Lane, other: Lane) -> Lane:
@@ -442,6 +433,5 @@ def _hypot(lanes: Lanes, a: Lane, b: Lane) -> Lane:
     return lanes.select(either, endless, length)
 
 
-cosh, acosh, erfc = in_double(_cosh), in_double(_acosh), in_double(_erfc)
-pow, hypot = in_double(_pow), in_double(_hypot)
-sinh, asinh, atanh, cbrt = (odd_in_double(f) for f in (_sinh, _asinh, _atanh, _cbrt))
+cosh, sinh, asinh, acosh, atanh = (in_double(f) for f in (_cosh, _sinh, _asinh, _acosh, _atanh))
+erfc, cbrt, pow, hypot = (in_double(f) for f in (_erfc, _cbrt, _pow, _hypot))

@@ -441,7 +441,8 @@ def _round(x: Array, decimals: int) -> Array:
 def _round_lane(L: Any, x: Lane, decimals: int) -> Lane:
     if not x.dtype.is_float:
         return x if decimals >= 0 else _round_integer(L, x, -decimals)
-    unit = L.const(FP32, float(f"1e{min(abs(decimals), 39)}"))
+    places = abs(decimals)
+    unit = L.const(FP32, float(f"1e{places}") if places <= 38 else np.inf)
     if decimals < 0:
         return L.mul(L.rint(L.div(x, unit)), unit)
     return L.div(L.rint(L.mul(x, unit)), unit)
