@@ -16,7 +16,7 @@ from pypto.tools.cli import app
 
 RUN_KEYS = {
     "kernel", "case", "size", "sizes", "seed", "passed", "error", "outputs",
-    "seconds_first", "seconds_again", "seconds_golden",
+    "seconds_first", "seconds_again", "seconds_golden", "seconds_peer",
 }  # fmt: skip
 OUTPUT_KEYS = {"name", "shape", "dtype", "max_abs", "max_rel", "tolerance", "passed"}
 

@@ -224,3 +224,11 @@ def test_inverse_of_a_chunk_worked_by_hand():
     expected[1, 0] = -0.15
     assert inverse.shape == (1, 1, 1, 8, 8)
     torch.testing.assert_close(inverse[0, 0, 0], expected, rtol=1e-6, atol=0)
+
+
+def test_torch_form_of_the_gated_delta_rule_is_the_same_function():
+    arguments = gated_delta_rule.random_inputs(0, B=1, H=2, T=100, K=16, V=24)
+    found = gated_delta_rule.torch_gated_delta_rule(**arguments, chunk_size=32)
+    golden = gated_delta_rule.step_gated_delta_rule(**arguments)
+    for name, values in golden.items():
+        assert (found[name] - values).abs().max() <= 1e-5 * values.abs().max()

@@ -180,6 +180,39 @@ def chunk_gated_delta_rule(
     return {"o": output[:, :, :T], "final_state": final_state}
 
 
+def torch_gated_delta_rule(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    g: torch.Tensor,
+    beta: torch.Tensor,
+    initial_state: torch.Tensor,
+    scale: float,
+    chunk_size: int = 64,
+) -> Outputs:
+    """The same algorithm in torch: all sessions take a chunk together."""
+    constants = prepare_chunk_helpers(chunk_size, q.dtype)
+    tril, mask = constants["tril"], constants["mask"]
+    _B, _H, T, _ = q.shape
+    q, k, v, g, beta = (pad_steps(x, -T % chunk_size) for x in (q, k, v, g, beta))
+    inverse = invert_chunks(k, g, beta, constants)
+    output, state = torch.empty_like(v), initial_state
+    for c in range(q.shape[2] // chunk_size):
+        steps = slice(c * chunk_size, (c + 1) * chunk_size)
+        query, key, value = q[:, :, steps], k[:, :, steps], v[:, :, steps]
+        gate, strength = g[:, :, None, steps], beta[:, :, None, steps]
+        since_start = (gate @ tril.mT).mT.exp()
+        until_end = (gate @ mask).mT.exp()
+        between = ((tril * gate) @ mask).exp() * tril
+        error = value - since_start * (key @ state)
+        update = (inverse[:, :, c] * strength) @ error
+        attention = (query @ key.mT) * between
+        from_state = since_start * (query @ state)
+        output[:, :, steps] = (from_state + attention @ update) * scale
+        state = state * gate.sum(-1, keepdim=True).exp() + key.mT @ (update * until_end)
+    return {"o": output[:, :, :T], "final_state": state}
+
+
 @one_thread()
 def step_gated_delta_rule(
     q: torch.Tensor,
@@ -249,6 +282,7 @@ def case(
         # fp32 sums of a few hundred terms; the same algebra in float32 torch is off by 6e-7.
         tolerances={"o": 1e-5, "final_state": 1e-5},
         size="real" if named["T"] >= 1024 else "quick",
+        peer=partial(torch_gated_delta_rule, chunk_size=chunk) if named["T"] >= 1024 else None,
     )
 
 

@@ -7,6 +7,7 @@ one case and compares each output with the golden; nothing else decides what agr
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from statistics import median
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -23,7 +24,8 @@ Outputs: TypeAlias = "Mapping[str, Tensor]"
 class Case:
     """One set of inputs; `run` and `golden` get the same arguments by name and name their outputs.
 
-    `quick` cases belong to every test run; `real` ones have the sizes of a model.
+    `quick` cases belong to every test run; `real` ones have the sizes of a model.  `peer` is the
+    same algorithm in torch, to measure the speed against.
     """
 
     name: str
@@ -34,6 +36,7 @@ class Case:
     golden: Callable[..., Outputs]
     tolerances: Mapping[str, float]
     size: Literal["quick", "real"] = "quick"
+    peer: Callable[..., Outputs] | None = None
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Kernel:
     cases: tuple[Case, ...]
 
 
+_ROUNDS = 5
 _LEAST = 2.0**-126  # the least normal number of FP32
 
 
@@ -75,7 +79,8 @@ class Comparison:
 class Verdict:
     """What one case gave: its comparisons, and seconds for the first call and for the golden.
 
-    The first call traces and compiles; `again` is the time of a second one, if it was asked for.
+    The first call traces and compiles; `again` is the time of a later one, if it was asked for, and
+    `peer` that of the same algorithm in torch, if the case has it.
     """
 
     kernel: str
@@ -85,6 +90,7 @@ class Verdict:
     first: float
     again: float | None
     golden: float
+    peer: float | None = None
 
     @property
     def passed(self) -> bool:
@@ -113,17 +119,27 @@ def compare(output: str, found: "Tensor", golden: "Tensor", tolerance: float) ->
 def check(kernel: Kernel, case: Case, seed: int = 0, twice: bool = False) -> Verdict:
     """Run one case on the inputs of `seed` and compare it with its golden.
 
-    With `twice` the kernel is called a second time, for the time of a call that only runs; the
-    outputs judged are then those of the second call.
+    With `twice` the kernel is called once more, for the time of a call that only runs; the outputs
+    judged are then those of the last call.  Where there is a peer, both are called several times
+    in turn, so that drift of the machine meets both, and the times are medians.
     """
     arguments = case.inputs(seed)
     start = perf_counter()
     found = case.run(**arguments)
-    first, again = perf_counter() - start, None
+    first, again, peer = perf_counter() - start, None, None
     if twice:
-        start = perf_counter()
-        found = case.run(**arguments)
-        again = perf_counter() - start
+        if case.peer is not None:
+            case.peer(**arguments)
+        own, others = [], []
+        for _ in range(_ROUNDS if case.peer is not None else 1):
+            start = perf_counter()
+            found = case.run(**arguments)
+            own.append(perf_counter() - start)
+            if case.peer is not None:
+                start = perf_counter()
+                case.peer(**arguments)
+                others.append(perf_counter() - start)
+        again, peer = median(own), median(others) if others else None
     start = perf_counter()
     golden = case.golden(**arguments)
     golden_seconds = perf_counter() - start
@@ -136,4 +152,4 @@ def check(kernel: Kernel, case: Case, seed: int = 0, twice: bool = False) -> Ver
         compare(output, found[output], golden[output], tolerance)
         for output, tolerance in case.tolerances.items()
     )
-    return Verdict(kernel.name, case.name, seed, comparisons, first, again, golden_seconds)
+    return Verdict(kernel.name, case.name, seed, comparisons, first, again, golden_seconds, peer)

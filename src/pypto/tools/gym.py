@@ -155,8 +155,15 @@ def run_case(kernel: Kernel, case: Case, seed: int, console: Console | None) -> 
         return verdict_as_json(kernel, case, seed, error=error.to_json())
     if console:
         console.print(table_of(verdict))
-        times = f"first call {duration(verdict.first)}, second {duration(verdict.again)}"
-        console.print(f"  [dim]{times}, golden {duration(verdict.golden)}[/]\n")
+        times = f"first call {duration(verdict.first)}, later {duration(verdict.again)}"
+        console.print(f"  [dim]{times}, golden {duration(verdict.golden)}[/]")
+        if verdict.peer is not None and verdict.again:
+            ratio = verdict.peer / verdict.again
+            console.print(
+                f"  the same in torch (eager) takes {duration(verdict.peer)}: the kernel is "
+                f"[bold]{ratio:.1f}×[/] as fast"
+            )
+        console.print()
     return verdict_as_json(kernel, case, seed, verdict)
 
 
@@ -242,6 +249,7 @@ def verdict_as_json(
         "seconds_first": verdict and verdict.first,
         "seconds_again": verdict and verdict.again,
         "seconds_golden": verdict and verdict.golden,
+        "seconds_peer": verdict and verdict.peer,
     }
 
 
