@@ -362,6 +362,20 @@ def test_a_name_without_a_value_hides_nothing():
     )
 
 
+def test_a_failed_value_that_the_first_trip_binds_is_bound_on_the_others():
+    @pypto.jit
+    def kernel(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        for i in pypto.loop(4):
+            if pypto.is_loop_begin(i):
+                total = a.sum(4)  # <- first trip
+            else:
+                total = total + a
+            out[:] = total
+
+    assert told(kernel) == ["first trip"]
+
+
 def test_names_that_get_a_value_in_time_are_no_mistake():
     def late():
         return number + SHIFT  # noqa: F821

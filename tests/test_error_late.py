@@ -113,6 +113,17 @@ def test_what_a_failed_op_may_have_written_counts_as_written():
     assert told(kernel) == ["method", "sum", "number", "function", "loop"]
 
 
+def test_an_input_rebound_to_what_failed_is_no_output():
+    @pypto.jit
+    def kernel(a: F32, out: F32):
+        pypto.set_vec_tile_shapes(16, 32)
+        a = undefined  # <- name  # noqa: F821
+        out[:] = a + 1.0
+
+    ((_, found),) = told_in_full(kernel)
+    assert found.text == "name 'undefined' is not defined"
+
+
 def test_an_output_that_a_failed_op_was_to_write_counts_as_written():
     @pypto.jit
     def kernel(a: F32, out: F32):

@@ -11,7 +11,7 @@ from types import FrameType
 from typing import Any
 
 from pypto.ir import build, options, sym
-from pypto.ir.build import Conflict
+from pypto.ir.build import Conflict, is_failed
 from pypto.ir.graph import Region, Storage, Value, Yield
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import MAX_DEPTH, SymbolicScalar, operand
@@ -209,7 +209,8 @@ class Branch(Opened):
 
     def _late(self, name: str, like: Any) -> Any:
         """What an earlier trip of a loop around may have bound the name to."""
-        if not (is_number(like) or is_plain(like)):
+        failed = is_failed(like)
+        if not (failed or is_number(like) or is_plain(like)):
             return UNBOUND
         loops = [
             loop
@@ -218,7 +219,9 @@ class Branch(Opened):
             and name in loop.site.exposed
             and loop.entry.get(name, UNBOUND) is UNBOUND
         ]
-        return loops[-1].late(name, like) if loops else UNBOUND
+        if not loops:
+            return UNBOUND
+        return like if failed else loops[-1].late(name, like)
 
     def merge(self) -> list[Any]:
         """Leave the branch; what the stored names hold behind it."""

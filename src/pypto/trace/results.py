@@ -37,6 +37,9 @@ def lost_results(graph: Graph, traced: Traced) -> list[PyptoError]:
     for param in graph.params:
         name, storage = param.name, param.value.storage
         places = traced.rebound.get(name, [])
+        if traced.findings:
+            # What failed may have read the parameter; a value that nothing reads is lost for sure.
+            places = [place for place in places if place in traced.unread]
         if places and id(storage) not in used:
             text = f"output parameter `{name}` is never written: rebinding the name does not write "
             text += f"the tensor; use `{name}[:] = …`"
