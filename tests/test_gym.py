@@ -10,7 +10,9 @@ from pypto.gym.gated_delta_rule import (
     chunk_gated_delta_rule,
     invert_chunks,
     prepare_chunk_helpers,
+    random_inputs,
     step_gated_delta_rule,
+    torch_gated_delta_rule,
 )
 from pypto.gym.record import Case, Kernel, check, compare
 
@@ -227,8 +229,8 @@ def test_inverse_of_a_chunk_worked_by_hand():
 
 
 def test_torch_form_of_the_gated_delta_rule_is_the_same_function():
-    arguments = gated_delta_rule.random_inputs(0, B=1, H=2, T=100, K=16, V=24)
-    found = gated_delta_rule.torch_gated_delta_rule(**arguments, chunk_size=32)
-    golden = gated_delta_rule.step_gated_delta_rule(**arguments)
+    arguments = random_inputs(0, B=1, H=2, T=100, K=16, V=24)
+    found = torch_gated_delta_rule(**arguments, chunk_size=32)
+    golden = step_gated_delta_rule(**arguments)
     for name, values in golden.items():
         assert (found[name] - values).abs().max() <= 1e-5 * values.abs().max()
