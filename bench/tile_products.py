@@ -68,7 +68,7 @@ def fma_limit() -> float:
         code.store(code.load(kind, one), code.at("float", at, str(index * target.lanes)), 4)
     code.ret()
     module.add(code)
-    loaded = Code("limit", to_object(module.text(), target), ["limit"])
+    loaded = Code(to_object(module.text(), target), ["limit"])
     run = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(loaded.address("limit"))
     memory, turns = np.full(12 * target.lanes, 0.5, np.float32), 100_000
     best = best_of({"limit": lambda: run(memory.ctypes.data, turns)}, 1.0)["limit"]

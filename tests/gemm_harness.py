@@ -57,9 +57,7 @@ def compiled_for(specs: list[Product], target: Target) -> bytes:
 def native(spec: Product, target: Target | None = None) -> Callable[..., Any]:
     """`f(a, b, c, times=1)`: the product of arrays of any strides into an array of rows."""
     target = target or host()
-    code = Code(
-        f"product {spec} {target.key}", to_object(module_text([spec], target), target), ["product0"]
-    )
+    code = Code(to_object(module_text([spec], target), target), ["product0"])
     kinds = [*(_C[kind] for kind in PARAMS), ctypes.c_int64]
     function = ctypes.CFUNCTYPE(None, *kinds)(code.address("product0"))
     size = scratch_bytes(target, spec)
