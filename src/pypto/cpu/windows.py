@@ -17,10 +17,11 @@ from pypto.cpu.lanes import INT64, Lane
 from pypto.cpu.moves import copy_box, fill
 from pypto.cpu.nest import Cursor, Walked, walk
 from pypto.errors import PyptoError, error
-from pypto.ir import faults
+from pypto.ir import faults, sym
 from pypto.ir.graph import Node, Value
 from pypto.ir.rewrite import may_fail
 from pypto.ir.sym import expr
+from pypto.ir.types import TensorType
 from pypto.memory import poison_value
 
 
@@ -85,13 +86,34 @@ def _reshape(e: Emission, node: Node) -> None:
     shape, new = source.tensor.shape, type.shape
     fixed = all(isinstance(n, int) for n in (*shape, *new))
     strides = restrided(shape, mem.strides, new) if fixed else None  # type: ignore[arg-type]
-    if strides is not None and not must_copy(source, result):
+    same = _same_elements(source.tensor, type)
+    if strides is not None and same and not must_copy(source, result):
         e.bind(result, mem._replace(strides=strides))
         return
     target = e.make(result)
+    if not same:
+        # A valid_shape may call elements valid that were not: they may not even have memory.
+        fill(e, e.ints.all(new), target, poison_value(type.dtype.numpy))
     # Elements are counted in the whole of the old shape, of which the valid box is copied.
     whole = target._replace(strides=e.strides_of(shape))
     copy_box(e, e.valid(source), mem, whole)
+
+
+def _same_elements(old: TensorType, new: TensorType) -> bool:
+    """Whether what is valid in the new shape is provably what was valid in the old one."""
+    if old.is_full:
+        return True
+    counts = []
+    for type in (old, new):
+        count, leading = sym.const(1), True
+        for n, valid in zip(type.shape, type.valid, strict=True):
+            if not leading and valid != n:
+                return False
+            leading = leading and n == 1
+            count = sym.mul(count, valid)
+        counts.append(count)
+    # Leading elements in both, as many in one as in the other.
+    return counts[0] == counts[1]
 
 
 def _alias(e: Emission, node: Node) -> None:
