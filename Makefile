@@ -10,16 +10,15 @@ BIN := .venv/bin
 TORCH := torch==2.13.0
 STAMP := .venv/.ready-$(shell cat pyproject.toml Makefile | cksum | cut -d' ' -f1)
 
-# The interpreter's matrix products are small: on a busy machine the threads of BLAS wait for each
-# other longer than they compute.
-export OPENBLAS_NUM_THREADS ?= 1
-export OMP_NUM_THREADS ?= 1
-
 .PHONY: run test bench clean
 
 run: $(STAMP)
 	$(BIN)/pypto gym run gated_delta_rule
 
+# The interpreter's matrix products are small: on a busy machine the threads of BLAS wait for each
+# other longer than they compute.
+test: export OPENBLAS_NUM_THREADS = 1
+test: export OMP_NUM_THREADS = 1
 test: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
