@@ -40,8 +40,8 @@ ALLOWED = {
     "cost": {"chips", "ir"},
     "compile": BASE | STAGES,
     "signature": BASE | {"ir", "trace.source"},
-    "call": BASE | {"compile", "ir", "memory", "signature"},
-    "jit": BASE | {"call", "compile", "ir", "memory", "signature"},
+    "call": BASE | {"compile", "ir", "loading", "memory", "signature"},
+    "jit": BASE | {"call", "compile", "ir", "loading", "memory", "signature"},
     "gym": {"pypto"},  # the package itself, as a user would
 }
 ANY = {"tools"}  # may import anything

@@ -8,10 +8,9 @@ each fault at the argument that it is about.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pypto import memory
-from pypto.compile import TensorSpec
 from pypto.errors import PyptoError, error, together
 from pypto.ir import place
 from pypto.ir.dtype import DataType
@@ -19,7 +18,13 @@ from pypto.ir.elsewhere import nearest
 from pypto.ir.handle import Tensor
 from pypto.ir.scalar import SymbolicScalar
 from pypto.ir.types import StatusType, TileOpFormat
+from pypto.loading import Later
 from pypto.signature import Signature
+
+if TYPE_CHECKING:
+    from pypto.compile import TensorSpec
+
+road = Later("pypto.compile")
 
 
 class Kind(NamedTuple):
@@ -288,7 +293,7 @@ class Call:
                         kind.shape[axis],
                         size,
                     )
-            specs.append(TensorSpec(name, kind.dtype, dims))
+            specs.append(road.TensorSpec(name, kind.dtype, dims))
         return specs
 
     def _check_kind(self, position: int, annotation: Tensor, kind: Kind) -> None:

@@ -12,11 +12,10 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pypto import knobs, memory
 from pypto.call import Call, kind_of
-from pypto.compile import Compiled, Request, TensorSpec, World, compile_kernel, freeze
 from pypto.errors import InternalError, Loc, PyptoError, PyptoNote, error, warn
 from pypto.ir import build, options, place
 from pypto.ir.dtype import DataType
@@ -24,7 +23,14 @@ from pypto.ir.graph import Graph
 from pypto.ir.handle import Tensor
 from pypto.ir.keywords import known_keywords
 from pypto.ir.types import StatusType, TileOpFormat
+from pypto.loading import Later
 from pypto.signature import check_function, read_signature
+
+if TYPE_CHECKING:
+    from pypto.compile import Compiled, Request, TensorSpec, World
+
+# The road loads when the first kernel is called.
+road = Later("pypto.compile")
 
 # After this many specialisations of one kernel, a note says what keeps changing.
 MANY = 8
@@ -118,10 +124,10 @@ class JitKernel:
         values = call.values()
         specs = call.specs(call.kinds())
         call.tell()
-        request = Request(self._original_func, specs, values)
+        request = road.Request(self._original_func, specs, values)
         with options.scope():
             options.use(self._kernel_settings())
-            return compile_kernel(request, until="check").text
+            return road.compile_kernel(request, until="check").text
 
     # -- specialisations --------------------------------------------------------------------------
 
@@ -129,8 +135,8 @@ class JitKernel:
         settings = self._kernel_settings()
         key = (
             tuple(specs),
-            tuple((name, freeze(item)) for name, item in values.items()),
-            (settings.vec, settings.cube, settings.matrix_size, freeze(settings.options)),
+            tuple((name, road.freeze(item)) for name, item in values.items()),
+            (settings.vec, settings.cube, settings.matrix_size, road.freeze(settings.options)),
             tuple(_switch(knob) for knob in knobs.KNOBS.values() if knob.in_key),
         )
         with self._lock:
@@ -140,19 +146,19 @@ class JitKernel:
                     return compiled
             for knob in knobs.KNOBS.values():
                 _switch(knob)
-            request = Request(self._original_func, specs, values)
+            request = road.Request(self._original_func, specs, values)
             with options.scope():
                 options.use(settings)
                 compiled = self._guarded(request)
             COMPILED_SECONDS[0] += sum(compiled.seconds.values())
             assert compiled.traced is not None
-            entries.append((World(compiled.traced.functions), compiled))
+            entries.append((road.World(compiled.traced.functions), compiled))
             self._note_many(values)
             return compiled
 
     def _guarded(self, request: Request) -> Compiled:
         try:
-            return compile_kernel(request)
+            return road.compile_kernel(request)
         except (PyptoError, KeyboardInterrupt):
             raise
         except Exception as cause:

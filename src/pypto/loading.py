@@ -13,6 +13,7 @@ import importlib
 import time
 from collections.abc import Callable, Iterator
 from types import ModuleType
+from typing import Any
 
 # When loading the package began, in seconds since the epoch.
 BEGAN = time.time()
@@ -28,6 +29,16 @@ def without_collections() -> Iterator[None]:
     finally:
         if collected:
             gc.enable()
+
+
+class Later:
+    """A module that loads when something of it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, attribute: str) -> Any:
+        return getattr(importlib.import_module(self._name), attribute)
 
 
 def on_demand(package: str, *modules: str) -> Callable[[str], ModuleType]:
