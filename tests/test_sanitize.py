@@ -449,3 +449,24 @@ def test_threads_run_one_sanitized_program():
         },
         4: {17.0},
     }
+
+
+def test_interpreting_sanitizes_unless_it_is_told_not_to(monkeypatch):
+    @pypto.jit
+    def kernel(x: F32, out: F32):
+        pypto.set_vec_tile_shapes(4, 4)
+        t = pypto.tensor([2, 4], pypto.DT_FP32)
+        t[0:1, :] = x[0:1, :]
+        out[:] = t + 1.0
+
+    x, out = np.ones((2, 4), np.float32), np.zeros((2, 4), np.float32)
+    monkeypatch.delenv("PYPTO_SANITIZE")
+    monkeypatch.setenv("PYPTO_INTERPRET", "0")
+    kernel(x, out)
+    assert np.isnan(out[1]).all() and (out[0] == 2).all()
+    monkeypatch.setenv("PYPTO_INTERPRET", "1")
+    with pytest.raises(pypto.error.PyptoError, match="which nothing has written"):
+        kernel(x, out)
+    monkeypatch.setenv("PYPTO_SANITIZE", "0")
+    kernel(x, out)
+    assert np.isnan(out[1]).all()

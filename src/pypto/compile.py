@@ -128,7 +128,7 @@ def _results(c: Compiled) -> None:
 
 def _prepare(c: Compiled) -> None:
     # Sanitizers look at single steps, which only the interpreter has.
-    sanitizers = knobs.SANITIZE.get()
+    sanitizers = knobs.sanitizers()
     if knobs.INTERPRET.get() or sanitizers:
         c.program = interp.run.prepare(c.text, sanitizers)
     else:

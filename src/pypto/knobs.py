@@ -79,7 +79,11 @@ DEBUG = _declare(
     "1 shows stage times, 3 the graph, 4 LLVM IR; our own stack frames",
 )
 INTERPRET = _declare(
-    "PYPTO_INTERPRET", _flag, False, "run the NumPy meaning of kernels, not machine code", True
+    "PYPTO_INTERPRET",
+    _flag,
+    False,
+    "run the NumPy meaning of kernels, sanitized, not machine code",
+    True,
 )
 NUM_THREADS = _declare(
     "PYPTO_NUM_THREADS",
@@ -112,6 +116,12 @@ SANITIZE = _declare(
     "checks while a kernel runs: uninit, poison, race, guard, nan, or all",
     True,
 )
+
+
+def sanitizers() -> frozenset[str]:
+    """The checks of a run: those that are named, or all but `nan` where kernels are interpreted."""
+    named = bool(os.environ.get(SANITIZE.name))
+    return SANITIZE.get() if named or not INTERPRET.get() else _sanitizers("1")
 
 
 def cache_folder() -> str | None:
