@@ -138,6 +138,7 @@ class JitKernel:
             tuple((name, road.freeze(item)) for name, item in values.items()),
             (settings.vec, settings.cube, settings.matrix_size, road.freeze(settings.options)),
             tuple(_switch(knob) for knob in knobs.KNOBS.values() if knob.in_key),
+            knobs.sanitizers(),
         )
         with self._lock:
             entries = self._cache.setdefault(key, [])
