@@ -11,6 +11,7 @@ from pypto import namesake as _namesake
 
 with _loading.without_collections():
     from pypto import error, experimental, frontend, operation, platform, pypto_impl, runtime
+    from pypto.ir import text as _text  # noqa: F401 - graphs print themselves by it
     from pypto.ir.dtype import DataType, Element, bytes_of
     from pypto.ir.findings import absent as _absent
     from pypto.ir.handle import Tensor
